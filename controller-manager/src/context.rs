@@ -1,6 +1,7 @@
-//! `Context`, what all controllers share, and `Actor`, the identity under which one of them writes.
+//! `Context`, which all controllers share, and `Actor`, the identity under which one of them writes.
 //!
-//! Corresponds to ControllerContext in cmd/kube-controller-manager/app and to k8s.io/controller-manager/pkg/clientbuilder.
+//! Corresponds to ControllerContext in cmd/kube-controller-manager/app and to
+//! k8s.io/controller-manager/pkg/clientbuilder.
 
 use crate::options::Settings;
 use client::{Client, Informers, Recorder, ServiceAccountTokens, WorkQueue};

@@ -120,8 +120,8 @@ pub async fn confirm_adoption<K: Kind, T>(
     Ok(())
 }
 
-/// Returns the patch that gives an orphan its controller. The uid is a precondition: the patch fails on a later object of
-/// the same name.
+/// Returns the patch that gives an orphan its controller. The uid is a precondition: the patch fails on a later object
+/// of the same name.
 pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T, finalizer: Option<&str>) -> Value {
     let mut metadata = json!({"ownerReferences": [controller_ref(owner)], "uid": object.uid()});
     if let Some(finalizer) = finalizer {

@@ -310,8 +310,8 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
 #[error("--controllers: {0:?} is not in the list of known controllers")]
 pub struct UnknownController(pub String);
 
-/// Returns the controllers of a table that `--controllers` selects. A listed name starts its controller, and a name with a
-/// dash does not. `*` starts the controllers that are on by default and not listed.
+/// Returns the controllers of a table that `--controllers` selects. A listed name starts its controller, and a name
+/// with a dash does not. `*` starts the controllers that are on by default and not listed.
 pub fn selected(
     table: &'static [ControllerDescriptor],
     names: &[String],

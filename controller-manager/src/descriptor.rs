@@ -131,25 +131,25 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The client and the event recorder of the row's ServiceAccount. Each call makes a recorder.
+    /// Returns the client and the event recorder of the row's ServiceAccount. Each call creates a recorder.
     pub fn actor(&self) -> Actor {
         self.context.act_as(self.descriptor.service_account, self.descriptor.component)
     }
 
-    /// The work queues of the row.
+    /// Creates the work queues of the row.
     pub fn queues<const N: usize>(&self) -> [WorkQueue<String>; N] {
         let names: [&'static str; N] = self.descriptor.queues.try_into().expect("the row names as many queues");
         names.map(|name| self.context.queue(name))
     }
 
-    /// The work queue of a row that names one.
+    /// Creates the work queue of a row that names one.
     pub fn queue(&self) -> WorkQueue<String> {
         let [queue] = self.queues();
         queue
     }
 
-    /// An informer of the row. The first call registers all of them, in the row's order. A controller that does not
-    /// run, for want of a flag, asks for none, and none starts for it.
+    /// Returns an informer of the row. The first call registers all informers of the row, in its order. A controller
+    /// that does not run without a certain flag requests none, so none starts for it.
     pub fn informer<K: Kind>(&self) -> Informer<K> {
         let informers = &self.context.informers;
         if !self.are_registered.replace(true) {
@@ -178,7 +178,7 @@ impl Setup<'_> {
         self.informer::<K>().on_event(move |event| handler(event, &queue));
     }
 
-    /// The informers of the process, for a controller whose row `discovers`.
+    /// Returns the informers of the process, for a controller whose row `discovers`.
     pub fn discovered(&self) -> Informers {
         let mut row = self.descriptor.informers.iter();
         assert!(row.any(|watch| watch.purpose == Purpose::Discovers), "the row discovers resources");

@@ -13,7 +13,9 @@ use component_base::options::original::{
 #[derive(Clone, Debug)]
 pub struct KubeControllerManager;
 
-// Deviation: without flags, a controller manager gives controllers service accounts and nodes pod ranges, as kubeadm configures.
+// Deviation: without flags, a controller manager gives controllers service accounts and nodes pod ranges, as kubeadm
+// configures.
+
 impl Original for KubeControllerManager {
     const NAME: &'static str = "kube-controller-manager";
     const FLAGS: &'static [&'static [Flag]] = &[

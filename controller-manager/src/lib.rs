@@ -1,7 +1,8 @@
 //! The controllers. Each watches the cluster, plans what is missing, and asks the API server for it.
 //!
-//! Read in this order: the table (`controllers`, `descriptor`), how the manager runs a controller (`manager`, `context`,
-//! `reconcile`), and then `replicaset`, the simplest workload. Corresponds to kube-controller-manager and pkg/controller.
+//! Read in this order: the table (`controllers`, `descriptor`), how the manager runs a controller (`manager`,
+//! `context`, `reconcile`), and then `replicaset`, the simplest workload. Corresponds to kube-controller-manager and
+//! pkg/controller.
 
 // The table, and how the manager runs a controller.
 pub mod controllers;

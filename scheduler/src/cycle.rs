@@ -1,7 +1,7 @@
 //! The scheduling cycle: finds the node of a pod in a snapshot, or the reasons for which no node fits.
 //!
-//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the same
-//! decision.
+//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
+//! same decision.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::profile::PluginScores;
@@ -104,7 +104,8 @@ fn find_feasible<'a>(
     if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
 }
 
-/// Returns the number of nodes for percentageOfNodesToScore = 0: half of a small cluster, and a smaller part of a larger one.
+/// Returns the number of feasible nodes that are enough, as for percentageOfNodesToScore = 0: half of the nodes of a
+/// small cluster, and a smaller part of a larger one.
 fn feasible_nodes_to_find(nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES_TO_FIND {
         return nodes;
@@ -113,8 +114,8 @@ fn feasible_nodes_to_find(nodes: usize) -> usize {
     (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
 }
 
-/// Filters one node, with the pods that are nominated to it and without them, because they may never come. The node may be
-/// a hypothetical one that `state` includes.
+/// Filters one node, with the pods that are nominated to it and without them, because they may never come. The node may
+/// be a hypothetical one that `state` includes.
 pub fn passes_filters(
     profile: &Profile,
     state: &CycleState,

@@ -1,6 +1,7 @@
 //! Lists every flag of kube-scheduler v1.36, and says which have an effect here.
 //!
-//! The flags with an effect are fields of `Config`, which documents them. Corresponds to cmd/kube-scheduler/app/options.
+//! The flags with an effect are fields of `Config`, which documents them. Corresponds to
+//! cmd/kube-scheduler/app/options.
 
 use component_base::options::Original;
 use component_base::options::original::Form::{Duration, Float, Int, Switch, Text};

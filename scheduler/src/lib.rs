@@ -1,7 +1,7 @@
 //! The scheduler assigns a node to every pod.
 //!
-//! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins. `queue` and `cache` are the input of
-//! a cycle, `binding` returns what to write, and `scheduler` connects them.
+//! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins. `queue` and `cache` are the
+//! input of a cycle, `binding` returns what to write, and `scheduler` connects them.
 
 // The process.
 pub mod config;

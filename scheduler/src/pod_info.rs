@@ -164,8 +164,8 @@ impl AffinityTerm {
     }
 }
 
-/// Adds `matchLabelKeys` to a selector: the pod's own values of these labels. The API server writes them into the selector
-/// of new pods. Pods that an older server has stored lack them.
+/// Adds `matchLabelKeys` to a selector: the pod's own values of these labels. The API server writes them into the
+/// selector of new pods. Pods that an older server has stored lack them.
 pub fn with_label_keys(
     selector: &Selector,
     labels: &BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! `Scheduler` takes pods from the queue one by one and schedules them. Each decision is written by its own task, so that
-//! the next one does not wait for the API server.
+//! `Scheduler` takes pods from the queue one by one and schedules them. Each decision is written by its own task, so
+//! that the next one does not wait for the API server.
 //!
 //! Corresponds to pkg/scheduler/scheduler.go and the outer half of schedule_one.go.
 
@@ -179,8 +179,8 @@ impl Scheduler {
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
     }
 
-    /// Adds the pod to the unschedulable queue, and writes the reason. A preempting pod stays in flight until its victims
-    /// are deleted, so that the events of their deletion count for it.
+    /// Adds the pod to the unschedulable queue, and writes the reason. A preempting pod stays in flight until its
+    /// evictions are written, so that the events of the deletions count for it.
     async fn handle_failure(&self, mut queued: QueuedPod, failure: Failure) {
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;
         let uid = queued.info.uid().to_owned();

@@ -1,4 +1,5 @@
-//! The approving controller approves requests for a kubelet's client certificate if RBAC permits the requester to have one.
+//! The approving controller approves requests for a kubelet's client certificate if RBAC permits the requester to have
+//! one.
 //!
 //! Corresponds to pkg/controller/certificates/approver.
 
@@ -56,8 +57,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, WORKERS, Controller { requests: setup.lister() })
 }
 
-/// Returns the permissions of which any approves the request, the most specific first. Empty if this controller does not
-/// decide about the request.
+/// Returns the permissions of which any approves the request, the most specific first. Empty if this controller does
+/// not decide about the request.
 pub fn approving_permissions(request: &CertificateSigningRequest) -> Vec<Permission> {
     let spec = &request.spec;
     let is_open =

@@ -1,5 +1,5 @@
-//! The controllers of certificate signing requests: one approves those of nodes, one signs approved requests, one deletes
-//! old requests.
+//! The controllers of certificate signing requests: one approves those of nodes, one signs approved requests, one
+//! deletes old requests.
 //!
 //! Corresponds to pkg/controller/certificates.
 

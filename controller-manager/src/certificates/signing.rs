@@ -22,7 +22,7 @@ use std::time::Duration;
 const WORKERS: usize = 5;
 /// A certificate is valid from a little before its issue, because clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
-/// From this life on, the backdated time counts as part of the life.
+/// If the life is at least this long, it includes the backdated time.
 const SHORT: SignedDuration = SignedDuration::from_hours(8);
 
 struct Controller {
@@ -70,7 +70,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, WORKERS, controller)
 }
 
-/// Returns the signer that is to sign a request. `None` unless the request is approved, and not denied, failed or issued.
+/// Returns the signer that is to sign a request. `None` unless the request is approved, and not denied, failed or
+/// issued.
 pub fn signer_of(request: &CertificateSigningRequest) -> Option<SignerName> {
     let is_due = conditions::has(request, APPROVED)
         && ![DENIED, FAILED].into_iter().any(|type_| conditions::has(request, type_))

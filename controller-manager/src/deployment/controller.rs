@@ -22,9 +22,9 @@ use proto::meta::label_selector;
 
 struct Controller {
     listers: Listers,
-    /// Deviation: a round waits until the caches show this controller's writes of the deployment and its replica sets, as
-    /// Kubernetes' controllers of replica sets and jobs do since v1.36. Its Deployment controller does not wait, and can
-    /// create a second replica set beside one that its cache does not show yet, over `maxSurge`.
+    /// Deviation: a round waits until the caches show this controller's writes of the deployment and its replica sets,
+    /// as Kubernetes' controllers of replica sets and jobs do since v1.36. Its Deployment controller does not wait, and
+    /// can create a second replica set beside one that its cache does not show yet, over `maxSurge`.
     consistency: ConsistencyStore,
 }
 

@@ -1,7 +1,7 @@
 //! Plans one round over a deployment: the replica sets to create, resize and delete, and the status.
 //!
-//! Corresponds to syncDeployment in pkg/controller/deployment/deployment_controller.go and the rollout functions
-//! that it chooses from. Kubernetes writes during the round; here the round is planned first, and writes each object once.
+//! Corresponds to syncDeployment in pkg/controller/deployment/deployment_controller.go and the rollout functions that
+//! it chooses from. Kubernetes writes during the round; here the round is planned first, and writes each object once.
 
 use super::observe::Observed;
 use super::progress::{self, Progress};
@@ -238,8 +238,8 @@ impl<'a> Round<'a> {
         self.replica_sets[new] = replica_set;
     }
 
-    /// Copies the revision of the new replica set to the deployment. The status update writes it, so that the generation
-    /// does not change.
+    /// Copies the revision of the new replica set to the deployment. The status update writes it, so that the
+    /// generation does not change.
     fn set_revision(&mut self, new: &ReplicaSet) {
         if let Some(revision) = sizes::annotation(new, history::REVISION) {
             let annotations = self.deployment.metadata.annotations.get_or_insert_default();

@@ -32,7 +32,8 @@ pub fn deadline_s(deployment: &Deployment) -> Option<i32> {
     sizes::spec(deployment).progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX)
 }
 
-/// Returns the status of a deployment during a rollout. `deployment.status` has the conditions that this round already set.
+/// Returns the status of a deployment during a rollout. `deployment.status` has the conditions that this round already
+/// set.
 pub fn rollout(deployment: &Deployment, all: &[&ReplicaSet], new: Option<&ReplicaSet>, now: Timestamp) -> Progress {
     let mut next = status::calculate(deployment, all, new, now);
     match deadline_s(deployment) {
@@ -144,8 +145,8 @@ fn replica_failure(all: &[&ReplicaSet], new: Option<&ReplicaSet>) -> Option<Depl
     })
 }
 
-/// Records a pause or its end in the condition, so that the pause does not count against the deadline. A rollout that was
-/// reported as timed out stays so.
+/// Records a pause or its end in the condition, so that the pause does not count against the deadline. A rollout that
+/// was reported as timed out stays so.
 pub fn record_pause(deployment: &mut Deployment, now: Timestamp) {
     if deadline_s(deployment).is_none() {
         return;

@@ -19,8 +19,8 @@ pub fn scale_up(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -
 /// Returns the next sizes of the old replica sets. `old` is sorted by age, oldest first.
 ///
 /// Unavailable pods of the new replica set reduce the number of old pods that may be removed. Example: 10 replicas, at
-/// most 2 unavailable, surge 3. The new set has 5 pods that never become ready, the old one has 8. 13 - 8 - 5 = 0, so the
-/// old pods stay. After an undo the roles change: 13 - 8 - 0 = 5 broken pods may be removed at once.
+/// most 2 unavailable, surge 3. The new set has 5 pods that never become ready, the old one has 8. 13 - 8 - 5 = 0, so
+/// the old pods stay. After an undo the roles change: 13 - 8 - 0 = 5 broken pods may be removed at once.
 pub fn scale_down(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> Vec<Resize> {
     let in_old = sizes::total(old, sizes::size);
     if in_old == 0 {

@@ -32,8 +32,9 @@ pub fn annotate_size(deployment: &Deployment, replica_set: &mut ReplicaSet) {
     annotations.insert(MAX_REPLICAS.to_owned(), (replicas + sizes::max_surge(deployment)).to_string());
 }
 
-/// Returns the sizes of replica sets after the deployment was scaled or paused. `all` is sorted by age, oldest first, and
-/// `new` is the index of the new one, if it exists. Replica sets may keep their size and need new annotations alone.
+/// Returns the sizes of replica sets after the deployment was scaled or paused. `all` is sorted by age, oldest first,
+/// and `new` is the index of the new one, if it exists. Replica sets may keep their size and need new annotations
+/// alone.
 pub fn resize(deployment: &Deployment, all: &[ReplicaSet], new: Option<usize>) -> Vec<Resize> {
     let active: Vec<usize> = (0..all.len()).filter(|&i| sizes::size(&all[i]) > 0).collect();
     let wanted = sizes::replicas(deployment);
@@ -63,8 +64,8 @@ fn is_saturated(deployment: &Deployment, new: &ReplicaSet) -> bool {
         && sizes::available(new) == wanted
 }
 
-/// Distributes the pods to add or remove among the active replica sets in proportion to their sizes. The remainder goes to
-/// the largest. Of equal ones the newer gains, and the older loses.
+/// Distributes the pods to add or remove among the active replica sets in proportion to their sizes. The remainder goes
+/// to the largest. Of equal ones the newer gains, and the older loses.
 fn distribute(deployment: &Deployment, all: &[ReplicaSet], mut active: Vec<usize>) -> Vec<Resize> {
     let wanted = sizes::replicas(deployment);
     let allowed = if wanted > 0 { wanted + sizes::max_surge(deployment) } else { 0 };
@@ -121,7 +122,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Returns replica sets of the given sizes, oldest first and the last one new, for a deployment of `before` replicas.
+    /// Returns replica sets of the given sizes, oldest first and the last one new, for a deployment of `before`
+    /// replicas.
     fn replica_sets(deployment: &Deployment, before: i32, counts: &[i32]) -> Vec<ReplicaSet> {
         let mut earlier = deployment.clone();
         earlier.spec.as_mut().unwrap().replicas = Some(before);

@@ -43,8 +43,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     let (actor, workers) = (setup.actor(), setup.settings.concurrent_endpoint_syncs);
     Box::pin(async move {
-        // The service of existing Endpoints may have been deleted while no controller ran. New Endpoints add no key: their
-        // service may not be in the cache yet.
+        // The service of existing Endpoints may have been deleted while no controller ran. New Endpoints add no key:
+        // their service may not be in the cache yet.
         controller.endpoints.list().iter().for_each(|endpoints| queue.add(endpoints.key()));
         reconcile::run(actor, queue, workers, controller).await;
     })
@@ -63,8 +63,8 @@ impl Reconciler for Controller {
         Some(Observed { pods: pods.unwrap_or_default(), endpoints: self.endpoints.by_key(key), service })
     }
 
-    /// Fails while the cache shows Endpoints that this controller has replaced. They could seem correct, and no later event
-    /// about Endpoints adds the service's key.
+    /// Fails while the cache shows Endpoints that this controller has replaced. They could seem correct, and no later
+    /// event about Endpoints adds the service's key.
     async fn consult(&self, _client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let stale = observed.endpoints.as_deref().filter(|endpoints| self.tracker.is_stale(endpoints));
         match stale.map(Kind::key) {

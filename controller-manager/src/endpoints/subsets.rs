@@ -1,4 +1,5 @@
-//! Packs addresses and ports into the canonical subsets of Endpoints: each port is in one subset, with all its addresses.
+//! Packs addresses and ports into the canonical subsets of Endpoints: each port is in one subset, with all its
+//! addresses.
 //!
 //! Corresponds to pkg/api/v1/endpoints/util.go (RepackSubsets).
 
@@ -88,8 +89,8 @@ impl PortKey {
 /// Limit on the addresses in one Endpoints object.
 pub const MAX_ADDRESSES: usize = 1000;
 
-/// Truncates the addresses to `MAX_ADDRESSES`. Ready ones have priority, and each subset keeps its proportion. Returns true
-/// if any address was removed.
+/// Truncates the addresses to `MAX_ADDRESSES`. Ready ones have priority, and each subset keeps its proportion. Returns
+/// true if any address was removed.
 pub fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     let ready = count(subsets, |subset| &mut subset.addresses);
     let not_ready = count(subsets, |subset| &mut subset.not_ready_addresses);

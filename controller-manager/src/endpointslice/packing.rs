@@ -45,7 +45,8 @@ pub fn pack(existing: &[&[Endpoint]], mut desired: BTreeMap<Identity, Endpoint>,
     packing
 }
 
-/// Returns the wanted endpoints of a slice in their desired state; `None` if nothing changes. Removes them from `desired`.
+/// Returns the wanted endpoints of a slice in their desired state; `None` if nothing changes. Removes them from
+/// `desired`.
 fn keep_wanted(endpoints: &[Endpoint], desired: &mut BTreeMap<Identity, Endpoint>) -> Option<Vec<Endpoint>> {
     let kept: Vec<Endpoint> = endpoints.iter().filter_map(|endpoint| desired.remove(&identity(endpoint))).collect();
     (kept != endpoints).then_some(kept)

@@ -1,7 +1,7 @@
 //! `Tracker` records the slices that a controller wrote, to detect a stale cache.
 //!
-//! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so with a stale cache the
-//! controller would create a second slice for the same endpoints without an error.
+//! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so with a stale cache
+//! the controller would create a second slice for the same endpoints without an error.
 
 use crate::context::Actor;
 use client::{Action, ApplyError, Event, Plan, WorkQueue, apply};

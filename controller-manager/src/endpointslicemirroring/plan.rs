@@ -32,7 +32,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Returns the Endpoints if they are to be mirrored: their service has no selector, so no other controller writes slices.
+    /// Returns the Endpoints if they are to be mirrored: their service has no selector, so no other controller writes
+    /// slices.
     fn to_mirror(&self) -> Option<&Endpoints> {
         let spec = self.service.as_ref()?.spec.as_ref();
         let has_selector = spec.and_then(|spec| spec.selector.as_ref()).is_some_and(|selector| !selector.is_empty());

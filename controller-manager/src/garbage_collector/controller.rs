@@ -31,7 +31,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
         if !sync_monitors(&env, &client, &monitors).await {
             return;
         }
-        // The server is asked for objects that the graph lacks, so one resource that does not sync need not delay the rest.
+        // The server is asked for objects that the graph lacks, so one resource that does not sync need not delay the
+        // rest.
         if env.timeout(FIRST_SYNC, monitors.synced()).await.is_err() {
             tracing::warn!("the garbage collector begins before every informer has synced");
         }

@@ -108,8 +108,8 @@ pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan
         return plan;
     }
     if has_waiting && !item.dependents.is_empty() {
-        // If a dependent waits for its own dependents, there may be a cycle. This object stops blocking its owners, which
-        // breaks the cycle.
+        // If a dependent waits for its own dependents, there may be a cycle. This object stops blocking its owners,
+        // which breaks the cycle.
         if item.dependents.iter().any(|dependent| dependent.deletes_dependents) {
             let unblocked: Vec<OwnerReference> = owners
                 .iter()

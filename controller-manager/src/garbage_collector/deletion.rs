@@ -109,7 +109,7 @@ impl Reconciler for Deletion {
 
 impl Deletion {
     /// Looks up an owner that is known from references alone, under every identity that they claim. Adds the dependents
-    /// that refer to an absent one. While any of them exists, its informer is waited for.
+    /// that refer to an absent one. If one exists, adds the owner again later: its informer has to show it.
     async fn look_up_virtual(&self, client: &Client, uid: &str) -> Result<(), ReconcileError> {
         let claimed = self.monitors.graph.lock().claimed_identities(uid);
         let mut exists = false;

@@ -190,8 +190,8 @@ impl Graph {
         }
     }
 
-    /// Returns true if the graph shows nothing to do about an object: it does not wait for dependents, and all its owners
-    /// exist, match its references, and do not wait for it.
+    /// Returns true if the graph shows nothing to do about an object: it does not wait for dependents, and all its
+    /// owners exist, match its references, and do not wait for it.
     pub fn is_kept_by_owners(&self, node: &Node) -> bool {
         let keeps = |owner: &OwnerReference| {
             self.nodes.get(&owner.uid).is_some_and(|present| {

@@ -1,5 +1,5 @@
-//! The garbage collector deletes objects without owners, deletes dependents before their owner in foreground deletion, and
-//! removes the references of orphaned dependents.
+//! The garbage collector deletes objects without owners, deletes dependents before their owner in foreground deletion,
+//! and removes the references of orphaned dependents.
 //!
 //! Corresponds to pkg/controller/garbagecollector.
 

@@ -48,8 +48,8 @@ impl Monitors {
         })
     }
 
-    /// Starts informers for newly served resources, and stops those of resources that are no longer served. Resources of a
-    /// group that does not answer stay.
+    /// Starts informers for newly served resources, and stops those of resources that are no longer served. Resources
+    /// of a group that does not answer stay.
     pub fn sync(self: &Arc<Self>, discovered: &Discovered) {
         let mut mapping = BTreeMap::new();
         for resource in &discovered.resources {

@@ -1,7 +1,7 @@
 //! The back-off: how long a job waits after failures before it creates the next pod.
 //!
-//! Corresponds to pkg/controller/job/backoff_utils.go. The failures are counted from the existing pods, so that a restart
-//! of the controller does not shorten the wait.
+//! Corresponds to pkg/controller/job/backoff_utils.go. The failures are counted from the existing pods, so that a
+//! restart of the controller does not shorten the wait.
 
 use crate::{clock, pod};
 use jiff::Timestamp;

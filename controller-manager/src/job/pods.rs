@@ -84,8 +84,8 @@ fn job_backoff(observed: &Observed, now: Timestamp) -> Option<Duration> {
     backoff::remaining(observed.pods.owned.iter().filter(has_ended), now)
 }
 
-/// Returns the pods to delete: those whose index is done, out of range or used twice, and then as many more as `at_least`
-/// asks for.
+/// Returns the pods to delete: those whose index is done, out of range or used twice, and then as many more as
+/// `at_least` asks for.
 fn surplus(job: &Job, active: &[Arc<Pod>], tally: &Tally, at_least: i32, now: Timestamp) -> Vec<Arc<Pod>> {
     let at_least = usize::try_from(at_least).unwrap_or(0);
     let mut by_index: BTreeMap<Option<i32>, Vec<Arc<Pod>>> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! `Tally` counts each terminal pod exactly once, even if the controller is interrupted.
 //!
 //! Corresponds to trackJobStatusAndRemoveFinalizers in pkg/controller/job/job_controller.go. There are three steps, and
-//! each can be repeated. The status lists the uid of a terminal pod as uncounted. Then the pod loses its finalizer. When
-//! the cache shows that, the pod moves from the uncounted list to the count.
+//! each can be repeated. The status lists the uid of a terminal pod as uncounted. Then the pod loses its finalizer.
+//! When the cache shows that, the pod moves from the uncounted list to the count.
 
 use super::end::JobEnd;
 use super::indexes::{self, Indexes};
@@ -29,8 +29,8 @@ pub struct Tally {
     /// Indexes of an Indexed job that have succeeded or failed.
     pub completed: Indexes,
     pub failed_indexes: Indexes,
-    /// If the back-off limit is per index: the last failed pod of each index that is to be retried. It keeps its finalizer
-    /// until its successor exists, because its annotations have the failures of the index.
+    /// If the back-off limit is per index: the last failed pod of each index that is to be retried. It keeps its
+    /// finalizer until its successor exists, because its annotations have the failures of the index.
     pub to_be_replaced: BTreeMap<i32, Arc<Pod>>,
     /// Number of those pods that count as failed.
     failed_to_be_replaced: usize,
@@ -61,8 +61,8 @@ pub fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// Counts a job's pods. After its end is decided, active pods count as failed if the job has failed, and not at all if it
-/// has succeeded.
+/// Counts a job's pods. After its end is decided, active pods count as failed if the job has failed, and not at all if
+/// it has succeeded.
 pub fn tally(observed: &Observed, end: Option<&JobEnd>) -> Tally {
     let job = &*observed.job;
     let completions = spec(job).completions.unwrap_or(0);

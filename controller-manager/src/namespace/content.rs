@@ -25,8 +25,8 @@ pub struct RemainingContent {
 /// Estimated time for objects with finalizers, which another controller has to remove.
 const FINALIZER_ESTIMATE_S: i64 = 15;
 
-/// Asks for the deletion of all objects of a resource, and counts the remaining ones. The namespace has been terminating
-/// for `elapsed_s`.
+/// Asks for the deletion of all objects of a resource, and counts the remaining ones. The namespace has been
+/// terminating for `elapsed_s`.
 pub async fn delete_all(client: &Client, resource: &ApiResource, namespace: &str, elapsed_s: i64) -> RemainingContent {
     let mut remaining = RemainingContent { gvr: resource.gvr.clone(), ..RemainingContent::default() };
     match try_delete_all(client, resource, namespace).await {

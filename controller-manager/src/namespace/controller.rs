@@ -42,8 +42,8 @@ impl Reconciler for Controller {
         Some(Observed { namespace: (*namespace).clone(), findings: Findings::default(), is_complete: false })
     }
 
-    /// Asks the server whether the namespace is still to be deleted, because deletions cannot be undone. Then deletes its
-    /// content, which is in no cache: the answers say what remains.
+    /// Asks the server whether the namespace is still to be deleted, because deletions cannot be undone. Then deletes
+    /// its content, which is in no cache: the answers say what remains.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let namespace = match client.api::<Namespace>("").get(observed.namespace.name()).await {
             Ok(namespace) if has_content_to_delete(&namespace) => namespace,

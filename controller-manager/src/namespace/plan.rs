@@ -46,7 +46,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if *is_complete && findings.is_empty() {
         if is_changed && has_other_finalizers(namespace) {
-            // The status tells the owners of the other finalizers that the namespace is empty. The next round finalizes.
+            // The status tells the owners of the other finalizers that the namespace is empty. The next round
+            // finalizes.
             plan.push(Action::update_status(&reported));
             plan.requeue_after = Some(Duration::ZERO);
         } else {

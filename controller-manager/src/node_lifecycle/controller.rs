@@ -1,4 +1,5 @@
-//! Starts the node lifecycle controller: a check of all nodes every few seconds, and taints as soon as conditions change.
+//! Starts the node lifecycle controller: a check of all nodes every few seconds, and taints as soon as conditions
+//! change.
 //!
 //! Corresponds to Run in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 

@@ -40,7 +40,8 @@ pub fn plan(checks: &[NodeCheck], settings: &Settings, limits: &mut Limits, now:
         let (state, size) = zones.get(&zones::zone_of(node)).copied().unwrap_or((ZoneState::Normal, 0));
         // A taint that replaces another evicts no more pods: the limit does not count it.
         if !is_new || limits.take(&zones::zone_of(node), zones::rate(state, size, settings), now) {
-            // The status update changes the resource version that the taint patch needs: the next check writes the taints.
+            // The status update changes the resource version that the taint patch needs: the next check writes the
+            // taints.
             if let Some(taints) = taints::no_execute(node, wanted, now).filter(|_| !is_updated) {
                 plan.push(taints::write(node, &taints));
             }

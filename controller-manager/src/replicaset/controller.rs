@@ -66,7 +66,7 @@ fn is_replaced<T: Kind>(event: &Event<T>) -> bool {
     }
 }
 
-/// Returns true if a pod has no controller and its labels or its controller have changed.
+/// Returns true if a pod has no controller, and is new or its labels or its controller have changed.
 fn may_be_adopted(event: &Event<Pod>) -> bool {
     let is_changed = match event {
         Event::Added(_) => true,

@@ -18,7 +18,8 @@ pub struct Observed<T> {
     pub terminating: usize,
     /// Active pods of all replica sets with the same controller as this one. Empty if it has no controller.
     pub related: Vec<Arc<Pod>>,
-    /// True if the cache shows this controller's earlier creations and deletions. Otherwise it creates and deletes no pod.
+    /// True if the cache shows this controller's earlier creations and deletions. Otherwise it creates and deletes no
+    /// pod.
     pub are_expectations_satisfied: bool,
 }
 

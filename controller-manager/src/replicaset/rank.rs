@@ -2,8 +2,8 @@
 //!
 //! Corresponds to ActivePodsWithRanks in pkg/controller/controller_utils.go.
 //!
-//! Deviation: times of the same magnitude count as equal, so that the next criterion decides, and the uid is the last one.
-//! In Kubernetes the uid decides between different times of the same magnitude, which can order pods in a cycle.
+//! Deviation: times of the same magnitude count as equal, so that the next criterion decides, and the uid is the last
+//! one. In Kubernetes the uid decides between different times of the same magnitude, which can order pods in a cycle.
 
 use crate::{clock, pod};
 use jiff::Timestamp;
@@ -13,8 +13,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns the `count` pods to delete first. `related` are the pods of all replica sets with the same controller: a pod is
-/// deleted earlier if many of them are on its node.
+/// Returns the `count` pods to delete first. `related` are the pods of all replica sets with the same controller: a pod
+/// is deleted earlier if many of them are on its node.
 pub fn pods_to_delete(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
     if count >= pods.len() {
         return pods.to_vec();

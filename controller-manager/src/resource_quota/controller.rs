@@ -80,8 +80,8 @@ impl Reconciler for Controller {
         (!quota.is_deleting()).then_some(Observed { quota, tree, counted, countable, listed })
     }
 
-    /// Counts the usage after the informers of all limited resources have synced. If the usage has been too high for some
-    /// time, lists the objects from the server.
+    /// Counts the usage after the informers of all limited resources have synced. If the usage has been too high for
+    /// some time, lists the objects from the server.
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let limits = limits(&observed.tree);
         if !self.monitors.ensure_synced(&self.reader, &limits).await? {
@@ -110,8 +110,8 @@ impl Reconciler for Controller {
         plan(observed, now)
     }
 
-    /// Drops the releases that the written usage includes. A write without an answer may have succeeded, so its releases are
-    /// dropped too: the usage may be too high for a while, but never too low.
+    /// Drops the releases that the written usage includes. A write without an answer may have succeeded, so its
+    /// releases are dropped too: the usage may be too high for a while, but never too low.
     async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
         let result = apply(&actor.client, &actor.recorder, plan).await.map(drop);
         if !matches!(&result, Err(ApplyError { cause: Error::Status(_), .. })) {

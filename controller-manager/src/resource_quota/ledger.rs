@@ -1,4 +1,5 @@
-//! `Ledger` records the usage of the objects in namespaces with quotas, and the releases since a quota was last written.
+//! `Ledger` records the usage of the objects in namespaces with quotas, and the releases since a quota was last
+//! written.
 
 use jiff::Timestamp;
 use proto::quota::{Amounts, add, scope};

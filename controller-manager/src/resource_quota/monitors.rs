@@ -41,8 +41,8 @@ impl Monitors {
 
     /// Records a quota in the ledger, and with the first quota of a namespace its objects.
     pub fn observe_quota(&self, namespace: &str, name: &str, used: &Value, now: Timestamp) {
-        // The quota comes before the monitors are read. A monitor is added before its events are handled. So of a new quota
-        // and a new monitor, the later one adds the objects.
+        // The quota comes before the monitors are read. A monitor is added before its events are handled. So of a new
+        // quota and a new monitor, the later one adds the objects.
         if !self.ledger.lock().observe_quota(namespace, name, used, now) {
             return;
         }

@@ -29,7 +29,8 @@ pub fn kind_type(document: &Value, kind: &Gvk) -> Option<Type> {
     declared(&accessible(&whole, true), &kind.kind).map(|declaration| declaration.kind)
 }
 
-/// Returns a schema with its references replaced by their schemas. A schema that is untyped or recursive accepts anything.
+/// Returns a schema with its references replaced by their schemas. A schema that is untyped or recursive accepts
+/// anything.
 fn resolve<'d>(schema: &'d Value, schemas: &'d Map<String, Value>, inside: &mut Vec<&'d str>) -> Value {
     let anything = || json!({"x-kubernetes-int-or-string": true});
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);

@@ -61,8 +61,8 @@ impl Snapshot {
         self.namespaces = namespaces;
     }
 
-    /// Orders the nodes by taking one of each zone in turn, so that the first nodes are in different zones. Within a zone
-    /// they are ordered by name.
+    /// Orders the nodes by taking one of each zone in turn, so that the first nodes are in different zones. Within a
+    /// zone they are ordered by name.
     pub fn rebuild(&mut self, nodes: impl Iterator<Item = Arc<NodeInfo>>) {
         let mut zones: BTreeMap<(String, String), Vec<Arc<NodeInfo>>> = BTreeMap::new();
         for info in nodes {

@@ -6,8 +6,8 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A clone shares the data until one of the two changes it. Preemption clones the state often, to simulate nodes with fewer
-/// pods.
+/// A clone shares the data until one of the two changes it. Preemption clones the state often, to simulate nodes with
+/// fewer pods.
 #[derive(Clone, Default)]
 pub struct CycleState {
     data: BTreeMap<&'static str, Arc<dyn StateData>>,

@@ -111,7 +111,7 @@ pub struct PostFilterResult {
     pub nomination: Nomination,
     /// Pods to evict.
     pub victims: Vec<Arc<PodInfo>>,
-    /// The reason for which the plugin cannot help; empty after a nomination.
+    /// Message about why the plugin cannot help; empty after a nomination.
     pub message: String,
 }
 

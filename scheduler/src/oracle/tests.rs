@@ -1,5 +1,5 @@
-//! Compares the plugins with the oracle on random histories of clusters. One scheduler runs a whole history, so that the
-//! state between its cycles is tested too.
+//! Compares the plugins with the oracle on random histories of clusters. One scheduler runs a whole history, so that
+//! the state between its cycles is tested too.
 
 use super::*;
 use crate::fixture::{Objects, TestCluster, info, profile};

@@ -28,7 +28,7 @@ pub struct DefaultPreemption {
 const NAME: &str = "DefaultPreemption";
 /// Number of candidates after which the search ends.
 const MIN_CANDIDATES: usize = 100;
-/// The same as a percentage of the nodes, if that is more.
+/// Percentage of the nodes after which the search ends, if that is more.
 const MIN_CANDIDATES_PERCENTAGE: usize = 10;
 
 /// A node on which the pod would fit without the victims.
@@ -138,8 +138,8 @@ impl DefaultPreemption {
     }
 }
 
-/// Removes all pods of lower priority from a copy of the node. Then adds them again while the pod fits, those of the highest
-/// priority first. The rest are the victims.
+/// Removes all pods of lower priority from a copy of the node. Then adds them again while the pod fits, those of the
+/// highest priority first. The rest are the victims.
 fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
     let FailedCycle { profile, pod, nominated, .. } = failed;
     let mut lower: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();

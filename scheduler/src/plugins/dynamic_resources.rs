@@ -36,8 +36,8 @@ impl PreFilter for DynamicResources {
 }
 
 impl PostFilter for DynamicResources {
-    /// Returns the messages of kube-scheduler's plugin, which would deallocate unused devices. It has a message for pods
-    /// without claims too, and an error if another plugin's PreFilter ended the cycle first.
+    /// Returns the messages of kube-scheduler's plugin, which would deallocate unused devices. It has a message for
+    /// pods without claims too, and an error if another plugin's PreFilter ended the cycle first.
     fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String> {
         let message = match failed.state.read(NAME) {
             None => return Err("not found".to_owned()),

@@ -31,7 +31,8 @@ impl Score for ImageLocality {
         for image in of_containers.chain(of_volumes) {
             let image = with_tag(image.as_deref().unwrap_or_default());
             if let Some(size) = node.images.get(&image) {
-                // The weight is the fraction of nodes with the image, so that one node with it does not attract all pods.
+                // The weight is the fraction of nodes with the image, so that one node with it does not attract all
+                // pods.
                 let spread = f64::from(snapshot.nodes_with_image(&image)) / all_nodes;
                 bytes += (*size as f64 * spread) as i64;
             }

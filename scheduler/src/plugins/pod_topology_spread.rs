@@ -47,7 +47,8 @@ impl Constraint {
         (!self.honors_affinity || affinity()) && (!self.honors_taints || untolerated(pod, node.taints()).is_none())
     }
 
-    /// Returns true if the constraint counts another pod. Terminating pods do not count, and an empty selector counts none.
+    /// Returns true if the constraint counts another pod. Terminating pods do not count, and an empty selector counts
+    /// none.
     fn counts_pod(&self, pod: &PodInfo, other: &PodInfo) -> bool {
         other.namespace() == pod.namespace()
             && !other.pod.is_deleting()
@@ -270,7 +271,8 @@ fn weight(domains: usize) -> f64 {
 }
 
 impl Score for PodTopologySpread {
-    /// Returns the weighted number of matching pods in the node's domains. `normalize` reverses it: fewer pods are better.
+    /// Returns the weighted number of matching pods in the node's domains. `normalize` reverses it: fewer pods are
+    /// better.
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let Some(preferred) = state.read::<Preferred>(SCORE) else { return 0 };
         if preferred.ignores(node) {

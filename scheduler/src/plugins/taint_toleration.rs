@@ -1,5 +1,5 @@
-//! TaintToleration rejects nodes whose NoSchedule and NoExecute taints the pod does not tolerate, and scores nodes by their
-//! PreferNoSchedule taints.
+//! TaintToleration rejects nodes whose NoSchedule and NoExecute taints the pod does not tolerate, and scores nodes by
+//! their PreferNoSchedule taints.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/tainttoleration.
 

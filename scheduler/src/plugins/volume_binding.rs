@@ -28,7 +28,8 @@ const CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
 struct Required(Vec<NodeSelector>);
 
 impl VolumeBinding {
-    /// Returns the names of the pod's claims. A claim of a generic ephemeral volume has a name that begins with the pod's.
+    /// Returns the names of the pod's claims. A claim of a generic ephemeral volume has a name that begins with the
+    /// pod's.
     fn claim_names(pod: &PodInfo) -> Vec<String> {
         let volumes = pod.spec().volumes.iter().flatten();
         volumes

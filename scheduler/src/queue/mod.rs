@@ -10,8 +10,8 @@
 //!                  backoff ◀── an event helps ── unschedulable
 //! ```
 //!
-//! Back-off puts pods that failed behind those that did not. If no pod is active, a pod in back-off is taken early. After an
-//! error the back-off is always completed, because a quick retry would probably meet the same error.
+//! Back-off puts pods that failed behind those that did not. If no pod is active, a pod in back-off is taken early.
+//! After an error the back-off is always completed, because a quick retry would probably meet the same error.
 
 pub mod shared;
 

@@ -1,4 +1,5 @@
-//! `SharedQueue`, a scheduling queue that tasks share. Event handlers change it, and the scheduling loop waits for its pods.
+//! `SharedQueue`, a scheduling queue that tasks share. Event handlers change it, and the scheduling loop waits for its
+//! pods.
 //!
 //! Corresponds to PriorityQueue.Pop and its flush goroutines.
 

@@ -112,7 +112,7 @@ impl Scheduler {
         }
     }
 
-    /// Tries pods of the same or a lower priority again: the node of a nomination was reserved from them.
+    /// Tries pods of the same or a lower priority again, which could not use the space of the nominated pod.
     fn nomination_ended(&self, pod: Arc<PodInfo>) {
         if pod.nominated_node_name().is_empty() {
             return;
