@@ -1,4 +1,4 @@
-//! `Attempt`: one try of a create or an update on its way through the stages of a write.
+//! `Attempt`: the state of one attempt to create or update an object, which the stages of the write share.
 
 use super::mutation::{Change, Mutation, Written};
 use super::row::Row;
@@ -10,40 +10,42 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use strategy::Reservation;
 
-/// What a stage says: go on, or end with what was written. `None`: another writer was faster.
+/// Result of a stage: continue with the next stage, or end the attempt with the written object. `Break(None)` means that
+/// another writer changed the object first.
 pub(super) type Progress = Result<ControlFlow<Option<Written>>>;
 
-/// What the stages of one try share.
+/// One attempt to create or update an object.
 pub(super) struct Attempt<'a, 'm> {
     pub registry: &'a Registry,
     pub row: &'a Row,
     pub mutation: &'a mut Mutation<'m>,
-    /// The object that the update found; `None` for a creation.
+    /// The object that the update changes; `None` for a creation.
     pub live: Option<Live<'a>>,
-    /// Whether an update creates the object, because it found none.
+    /// True when an update creates its object because there was none.
     pub is_update_that_creates: bool,
-    /// Whether `object` already has the managed fields that it shall have: server-side apply writes them itself.
+    /// True when `object` already has its managed fields: server-side apply records them itself.
     pub is_managed: bool,
-    /// The new object in the request's version, until it is prepared for the store.
+    /// The new object in the request's version. The stage that prepares the object moves it to `stored`.
     pub object: Value,
-    /// The new object in the storage version, from then on.
+    /// The new object in the storage version; null before it is prepared.
     pub stored: Value,
     /// The name of the object. A creation may generate it.
     pub name: String,
-    /// The resourceVersion that the body of a creation named.
+    /// The resourceVersion in the body of a creation.
     pub given_version: String,
     /// What the strategy has reserved for the object.
     pub reservation: Reservation,
 }
 
-/// The object that an update changes.
+/// The stored object that an update changes.
 pub(super) struct Live<'a> {
     pub change: &'a dyn Change,
     pub key: &'a str,
     pub current: &'a Arc<Object>,
-    /// In the storage version. While a webhook converts the row, in the request's version until it is stored.
+    /// `current` in the storage version; in the request's version when a webhook converts the row, because the new object
+    /// then stays in that version until it is stored.
     pub old: Arc<Value>,
-    /// In the request's version.
+    /// `current` in the request's version.
     pub old_served: Arc<Value>,
 }
 

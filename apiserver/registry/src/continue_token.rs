@@ -1,6 +1,6 @@
-//! Continue tokens: where a list goes on, and at which revision.
+//! Continue tokens: the key and the revision at which a list continues.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/continue.go; the tokens are the same bytes.
+//! Corresponds to k8s.io/apiserver/pkg/storage/continue.go. The tokens are the same, byte for byte.
 
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
@@ -21,12 +21,12 @@ struct Token {
     start: String,
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
-    /// The first key of the page, relative to what the list's keys begin with.
+    /// The first key of the page, without the prefix that all keys of the list share.
     pub start: String,
-    /// `None`: at whatever revision is current; the pages do not fit together.
+    /// The revision of the list; `None` for the current one, which may be inconsistent with earlier pages.
     pub revision: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Continue {
     }
 }
 
-/// The first byte that is not of the URL-safe alphabet, as Go names it.
+/// Returns the index of the first byte outside the URL-safe alphabet, as Go reports it.
 fn bad_byte(text: &str) -> usize {
     let is_good = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     text.bytes().position(|b| !is_good(b)).unwrap_or(text.len().saturating_sub(text.len() % 4))

@@ -1,8 +1,7 @@
-//! Objects in the version that is asked for, where only a webhook can convert them.
+//! Conversion of custom resources by a webhook.
 //!
-//! Everywhere else a conversion is a function call. Here it takes a question to another server, so that it happens at
-//! the edge: what is read is converted before anybody shows it, what is written before it is stored, and pure code that
-//! needs a conversion is run again when there is one.
+//! Every other conversion is a function call. A webhook is a request to another server, so it is called in few places: a
+//! read converts before it returns, a write before it stores, and pure code that needs a conversion runs again with it.
 
 use super::converter::RecentKey;
 use super::row::Row;
@@ -16,26 +15,32 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Questions that one piece of pure code may come up with, one after the other.
+/// Maximum number of times that pure code runs again because it needs another conversion.
 const ROUNDS: usize = 16;
-/// Converted objects that are kept for the next watch that wants the same.
+/// Number of converted objects that are kept for other watches in the same version.
 const MAX_RECENT: usize = 1024;
 
 impl Registry {
-    /// Objects of a row as the target shows them.
-    pub async fn shown(&self, row: &Row, target: &Target, objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>> {
-        self.shown_as(row, target, objects, true).await
+    /// Converts the items of a list to the target's version.
+    pub async fn convert_list(
+        &self,
+        row: &Row,
+        target: &Target,
+        objects: Vec<Arc<Object>>,
+    ) -> Result<Vec<Arc<Object>>> {
+        self.convert_objects(row, target, objects, true).await
     }
 
-    pub async fn shown_one(&self, row: &Row, target: &Target, object: Arc<Object>) -> Result<Arc<Object>> {
+    /// Converts one object to the target's version.
+    pub async fn convert_one(&self, row: &Row, target: &Target, object: Arc<Object>) -> Result<Arc<Object>> {
         if row.converter.is_none() {
             return Ok(object);
         }
-        let mut shown = self.shown_as(row, target, vec![object], false).await?;
+        let mut shown = self.convert_objects(row, target, vec![object], false).await?;
         Ok(shown.pop().ok_or_else(|| Status::internal("a conversion lost its object"))?)
     }
 
-    async fn shown_as(
+    async fn convert_objects(
         &self,
         row: &Row,
         target: &Target,
@@ -45,22 +50,22 @@ impl Registry {
         let Some(converter) = &row.converter else { return Ok(objects) };
         let served = target.served();
         let to = served.api_version();
-        let places: Vec<usize> = (0..objects.len()).filter(|place| !is_in(&objects[*place], &to)).collect();
-        if places.is_empty() {
+        let indices: Vec<usize> = (0..objects.len()).filter(|index| !is_in(&objects[*index], &to)).collect();
+        if indices.is_empty() {
             return Ok(objects);
         }
-        let other = places.iter().map(|place| objects[*place].to_value()).collect();
+        let other = indices.iter().map(|index| objects[*index].to_value()).collect();
         let converted = converter.convert(self, other, &to, is_list).await?;
-        for (place, value) in places.into_iter().zip(converted) {
+        for (index, value) in indices.into_iter().zip(converted) {
             let value = filled(served, value);
             let fields = target.row.fields_of(&value);
-            objects[place] = Arc::new(Object::from_value(value, objects[place].revision, fields));
+            objects[index] = Arc::new(Object::from_value(value, objects[index].revision, fields));
         }
         Ok(objects)
     }
 
-    /// The same for many watches: of those that want one object at a time, one asks.
-    pub async fn shown_to_watch(
+    /// Converts objects for a watch. When several watches need the same object at once, one of them calls the webhook.
+    pub async fn convert_for_watch(
         &self,
         row: &Row,
         target: &Target,
@@ -73,13 +78,13 @@ impl Registry {
         }
         let mut recent = row.recent.lock().await;
         let find = |recent: &VecDeque<(RecentKey, Arc<Object>)>, object: &Object| {
-            let wanted = key(object);
-            recent.iter().rev().find(|(known, _)| *known == wanted).map(|(_, object)| object.clone())
+            let key = key(object);
+            recent.iter().rev().find(|(known, _)| *known == key).map(|(_, object)| object.clone())
         };
         let mut shown: Vec<Option<Arc<Object>>> = objects.iter().map(|object| find(&recent, object)).collect();
         let missing: Vec<Arc<Object>> =
             objects.iter().zip(&shown).filter(|(_, known)| known.is_none()).map(|(object, _)| object.clone()).collect();
-        let mut converted = self.shown_as(row, target, missing, false).await?.into_iter();
+        let mut converted = self.convert_objects(row, target, missing, false).await?.into_iter();
         for (object, slot) in objects.iter().zip(&mut shown).filter(|(_, slot)| slot.is_none()) {
             let fresh = converted.next();
             *slot = fresh.clone();
@@ -91,7 +96,7 @@ impl Registry {
         Ok(shown.into_iter().flatten().collect())
     }
 
-    /// A tree of the row in another of its versions, as pure functions or a webhook convert it.
+    /// Converts a JSON value to another version of the row, by a pure function or the webhook.
     pub(super) async fn as_served(&self, row: &Row, served: &Served, value: Value) -> Result<Value> {
         let Some(converter) = &row.converter else { return Ok(served.from_storage(value)) };
         let converted = converter.convert(self, vec![value], &served.api_version(), false).await?;
@@ -99,16 +104,16 @@ impl Registry {
         Ok(filled(served, value))
     }
 
-    /// Runs pure code as often as it takes to have all conversions that it needs.
+    /// Runs pure code, and runs it again with each conversion that it needs, until it needs no more.
     pub(super) async fn with_conversions<T>(&self, row: &Row, mut attempt: impl FnMut(&Conversions) -> T) -> Result<T> {
         let conversions = Conversions::default();
         for _ in 0..ROUNDS {
             let outcome = attempt(&conversions);
-            let wanted = conversions.take_missing();
-            if wanted.is_empty() {
+            let missing = conversions.take_missing();
+            if missing.is_empty() {
                 return Ok(outcome);
             }
-            for (value, to) in wanted {
+            for (value, to) in missing {
                 let served = row.resource.served.iter().find(|served| served.api_version() == to);
                 let served = served.ok_or_else(|| Status::internal(format!("{to} is not served")))?;
                 let converted = self.as_served(row, served, value.clone()).await?;
@@ -119,14 +124,14 @@ impl Registry {
     }
 }
 
-/// The versions of a target's row, for admission.
-pub(super) struct OfRegistry<'a> {
+/// Converts a target's objects between versions, for admission.
+pub(super) struct RowVersions<'a> {
     pub registry: &'a Registry,
     pub target: &'a Target,
 }
 
 #[async_trait]
-impl Versions for OfRegistry<'_> {
+impl Versions for RowVersions<'_> {
     fn target(&self) -> &Target {
         self.target
     }
@@ -140,14 +145,14 @@ impl Versions for OfRegistry<'_> {
     }
 }
 
-/// As a reader of that version sees it.
+/// Prunes and defaults a converted object, as a reader of that version sees it.
 fn filled(served: &Served, value: Value) -> Value {
     let mut value = served.pruned(value);
     served.fill(&mut value);
     value
 }
 
-/// Stored bytes begin with their version.
+/// Tells whether an object is in a version. Its bytes begin with its apiVersion.
 fn is_in(object: &Object, api_version: &str) -> bool {
     object.bytes().starts_with(format!("{{\"apiVersion\":\"{api_version}\"").as_bytes())
 }

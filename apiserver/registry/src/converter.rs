@@ -1,4 +1,4 @@
-//! `Converter`: whoever converts the objects of a row whose versions only somebody else can convert.
+//! `Converter`: converts the objects of a custom resource between its versions by a webhook.
 
 use super::Registry;
 use async_trait::async_trait;
@@ -11,8 +11,8 @@ use tokio::sync::Mutex;
 /// Corresponds to CRConverter of k8s.io/apiextensions-apiserver/pkg/apiserver/conversion.
 #[async_trait]
 pub trait Converter: Send + Sync {
-    /// The objects in the version `to`, in the same order; those that are in it already stay as they are. `is_list`:
-    /// they are the items of a list, and errors say so.
+    /// Converts objects to the version `to`, in the same order. Objects that are in it already stay as they are. With
+    /// `is_list`, errors say that the objects are the items of a list.
     async fn convert(
         &self,
         registry: &Registry,
@@ -22,7 +22,8 @@ pub trait Converter: Send + Sync {
     ) -> Result<Vec<Value>, Status>;
 }
 
-/// Objects that watches have had converted lately; whoever holds the lock is the one that asks.
+/// Objects that were converted lately for watches. A watch holds the lock while it calls the webhook, so that others wait
+/// for its result instead of calling it too.
 pub type Recent = Mutex<VecDeque<(RecentKey, Arc<Object>)>>;
-/// The uid and revision of an object, and a version.
+/// The uid and revision of an object, and the index of the version that it was converted to.
 pub type RecentKey = (String, u64, usize);

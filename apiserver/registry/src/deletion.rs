@@ -1,4 +1,4 @@
-//! Delete: grace, finalizers, propagation, and what is left when they are over.
+//! Delete: grace periods, finalizers, propagation policies, and the removal from the store.
 //!
 //! Corresponds to Delete, DeleteCollection and updateForGracefulDeletionAndFinalizers of
 //! k8s.io/apiserver/pkg/registry/generic/registry/store.go, and rest.BeforeDelete.
@@ -19,27 +19,26 @@ use strategy::Grace;
 use strategy::object_meta;
 use strategy::object_meta::{FOREGROUND, ORPHAN};
 
+/// Maximum number of attempts of one deletion. An attempt fails only when another writer has changed the object first.
 const WRITE_ATTEMPTS: usize = 64;
 
-/// What a deletion did.
+/// Result of a deletion.
 #[derive(Debug)]
 pub enum Deleted {
     /// The object is gone; this is its last state.
     Gone(Arc<Object>),
-    /// It waits for its grace or for finalizers.
+    /// The object waits for its grace period or its finalizers.
     Pending(Arc<Object>),
 }
 
-/// What has to be done to delete an object, decided on its current state.
+/// The next step of a deletion, decided from the object's current state.
 #[derive(Debug, PartialEq)]
-enum Step {
+enum DeletionStep {
+    /// Remove the object from the store.
     Remove,
-    /// Write this first; remove at once if it says so.
-    Mark {
-        object: Value,
-        then_remove: bool,
-    },
-    /// The deletion has begun, and this request does not hasten it.
+    /// Write the object with its `deletionTimestamp` and finalizers; then remove it at once if `then_remove` is set.
+    Mark { object: Value, then_remove: bool },
+    /// Change nothing: the deletion has begun, and this request does not shorten it.
     Wait,
 }
 
@@ -54,17 +53,17 @@ impl Registry {
             match self.attempt_delete(&row, mutation, options, &current).await? {
                 None => {}
                 Some(Deleted::Gone(object)) => {
-                    return self.shown_one(&row, mutation.target, object).await.map(Deleted::Gone);
+                    return self.convert_one(&row, mutation.target, object).await.map(Deleted::Gone);
                 }
                 Some(Deleted::Pending(object)) => {
-                    return self.shown_one(&row, mutation.target, object).await.map(Deleted::Pending);
+                    return self.convert_one(&row, mutation.target, object).await.map(Deleted::Pending);
                 }
             }
         }
         Err(mutation.modified())
     }
 
-    /// Whether something lies under an object's key and is none.
+    /// Tells whether the value under an object's key cannot be decrypted or decoded.
     pub async fn is_unreadable(&self, mutation: &Mutation<'_>) -> Result<bool> {
         let row = self.row(&mutation.target.row)?;
         match row.cacher.get_latest(mutation.namespace, mutation.name).await {
@@ -74,7 +73,7 @@ impl Registry {
         }
     }
 
-    /// Removes what is unreadable. Finalizers cannot hold it: nobody knows whether it has any.
+    /// Removes an unreadable value from the store. Its finalizers cannot be read either, so they do not hold it.
     pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<()> {
         let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
@@ -86,7 +85,7 @@ impl Registry {
         }
     }
 
-    /// `None`: another writer was faster.
+    /// Runs one attempt of a deletion; `None` when another writer changed the object first.
     async fn attempt_delete(
         &self,
         row: &Row,
@@ -96,7 +95,7 @@ impl Registry {
     ) -> Result<Option<Deleted>> {
         let mut object = current.to_value();
         let expected = check_preconditions(mutation.served(), mutation.name, options, &object);
-        mutation.expected(&expected);
+        mutation.trace_preconditions(&expected);
         expected?;
         let converted = match mutation.target.shows_as_stored() && row.converter.is_none() {
             true => None,
@@ -115,18 +114,18 @@ impl Registry {
         let step = match grace {
             Grace::UntilEmpty => {
                 let is_held = row.strategy.is_held(&object);
-                step_until_empty(object, options, is_held, self.env.wall())
+                next_step_until_empty(object, options, is_held, self.env.wall())
             }
-            grace => step(object, options, grace, self.env.wall()),
+            grace => next_step(object, options, grace, self.env.wall()),
         };
         let key = row.key(mutation.namespace, mutation.name);
         match step {
-            Step::Wait => {
-                mutation.not_written(&key, "its deletion has begun already");
+            DeletionStep::Wait => {
+                mutation.trace_not_written(&key, "its deletion has begun already");
                 Ok(Some(Deleted::Pending(current.clone())))
             }
-            Step::Remove => self.remove(row, mutation, &key, current).await,
-            Step::Mark { object, then_remove } => {
+            DeletionStep::Remove => self.remove(row, mutation, &key, current).await,
+            DeletionStep::Mark { object, then_remove } => {
                 let Some(marked) = self.write_marked(row, mutation, &key, current, object).await? else {
                     return Ok(None);
                 };
@@ -138,8 +137,8 @@ impl Registry {
         }
     }
 
-    /// Removes what this request has marked. Other writers may change it between the mark and the removal: then the
-    /// removal is tried again on what they made of it, because the mark is on it still.
+    /// Removes an object that this request has marked. Another writer may change it between the mark and the removal.
+    /// Then the removal is tried again on the changed object, which still bears the mark.
     async fn remove_marked(
         &self,
         row: &Row,
@@ -155,7 +154,7 @@ impl Registry {
             }
             current = match self.current(row, mutation.namespace, mutation.name).await? {
                 Some(object) if object.index.uid == marked.index.uid => object,
-                // Whoever else removed it did our work, and an object that has its name by now is another one.
+                // Another request has removed it. An object that has its name by now is a new one.
                 _ => return Ok(Deleted::Gone(marked)),
             };
             if options.resource_version.is_some() {
@@ -171,6 +170,7 @@ impl Registry {
         Err(mutation.modified())
     }
 
+    /// Writes a marked object; `None` when another writer changed it first.
     async fn write_marked(
         &self,
         row: &Row,
@@ -181,22 +181,23 @@ impl Registry {
     ) -> Result<Option<Arc<Object>>> {
         let object = row.object(object, current.revision);
         if mutation.dry_run || object.bytes() == current.bytes() {
-            mutation.not_written(key, if mutation.dry_run { "a dry run" } else { "it is as it was" });
+            mutation.trace_not_written(key, if mutation.dry_run { "a dry run" } else { "it is as it was" });
             return Ok(Some(Arc::new(object)));
         }
         mutation.steps.inspect(|steps| steps.begin());
         match self.put(row, key, current.revision, &object).await? {
             Outcome::Written { revision, .. } => {
-                mutation.stored(key, StepOutcome::Stored, revision);
+                mutation.trace_storage(key, StepOutcome::Stored, revision);
                 Ok(Some(Arc::new(object.at_revision(revision))))
             }
             Outcome::Refused(_) => {
-                mutation.stored(key, StepOutcome::Outrun, 0);
+                mutation.trace_storage(key, StepOutcome::Outrun, 0);
                 Ok(None)
             }
         }
     }
 
+    /// Removes an object from the store; `None` when another writer changed it first.
     async fn remove(
         &self,
         row: &Row,
@@ -205,29 +206,29 @@ impl Registry {
         current: &Arc<Object>,
     ) -> Result<Option<Deleted>> {
         if mutation.dry_run {
-            mutation.not_written(key, "a dry run");
+            mutation.trace_not_written(key, "a dry run");
             return Ok(Some(Deleted::Gone(current.clone())));
         }
         mutation.steps.inspect(|steps| steps.begin());
         match self.storage.delete(key, current.revision).await? {
             Outcome::Written { revision, .. } => {
-                mutation.stored(key, StepOutcome::Removed, revision);
+                mutation.trace_storage(key, StepOutcome::Removed, revision);
                 row.wait_until_followed(revision).await;
                 if let Err(error) = row.strategy.after_delete(current, self).await {
-                    // The object is gone all the same; what it held is found by the repair loop.
+                    // The object is gone all the same. The repair loop releases what it held.
                     tracing::warn!(key, error = error.message, "what a deleted object held is not let go yet");
                 }
                 Ok(Some(Deleted::Gone(Arc::new(current.copy_at(revision)))))
             }
             Outcome::Refused(_) => {
-                mutation.stored(key, StepOutcome::Outrun, 0);
+                mutation.trace_storage(key, StepOutcome::Outrun, 0);
                 Ok(None)
             }
         }
     }
 
-    /// An update took the last finalizer of an object that waits to be deleted.
-    pub(super) async fn delete_finished(
+    /// Removes an object that is being deleted, after an update has removed its last finalizer.
+    pub(super) async fn remove_released(
         &self,
         row: &Row,
         mutation: &Mutation<'_>,
@@ -237,97 +238,101 @@ impl Registry {
     ) -> Result<Option<Written>> {
         let last = Arc::new(row.object(stored, current.revision));
         if self.remove(row, mutation, key, current).await?.is_none() {
-            let there = self.current(row, mutation.namespace, mutation.name).await?;
-            if there.is_some_and(|there| there.index.uid == current.index.uid) {
+            let found = self.current(row, mutation.namespace, mutation.name).await?;
+            if found.is_some_and(|found| found.index.uid == current.index.uid) {
                 return Ok(None);
             }
-            // Another writer took the last finalizer at the same time: the object is gone, as this one wanted.
+            // Another writer removed the last finalizer at the same time: the object is gone, as intended.
         }
         Ok(Some(Written { object: last, created: false }))
     }
 }
 
-/// Unlike other conflicts, these name the kind where the resource stands, as in Kubernetes.
+/// Compares the uid and resourceVersion in the options with those of the object. As in Kubernetes, these conflicts name
+/// the kind where others name the resource.
 pub fn check_preconditions(served: &Served, name: &str, options: &DeleteOptions, object: &Value) -> Result<()> {
     let conflict = |why: String| Err(Error::Conflict(Status::conflict(&served.group, &served.kind, name, why)));
     let (uid, version) = (object_meta::text(object, "uid"), object_meta::text(object, "resourceVersion"));
-    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+    if let Some(expected) = options.uid.as_deref().filter(|expected| *expected != uid) {
         return conflict(format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
+            "the UID in the precondition ({expected}) does not match the UID in record ({uid}). The object might have \
              been deleted and then recreated"
         ));
     }
-    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != version) {
+    if let Some(expected) = options.resource_version.as_deref().filter(|expected| *expected != version) {
         return conflict(format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+            "the ResourceVersion in the precondition ({expected}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"
         ));
     }
     Ok(())
 }
 
-/// What to do, from the object, the request and the kind's own grace alone.
-fn step(mut object: Value, options: &DeleteOptions, grace: Grace, now: Timestamp) -> Step {
+/// Decides the next step from the object, the request's options and the grace period that the strategy gives.
+fn next_step(mut object: Value, options: &DeleteOptions, grace: Grace, now: Timestamp) -> DeletionStep {
     let graceful = match begin_grace(&mut object, options, grace, now) {
-        Begun::Pending => return Step::Wait,
-        Begun::Graceful(seconds) => Some(seconds),
-        Begun::AtOnce => None,
+        GracefulDeletion::Pending => return DeletionStep::Wait,
+        GracefulDeletion::Started(seconds) => Some(seconds),
+        GracefulDeletion::Immediate => None,
     };
     let before = object_meta::finalizers(&object);
-    let finalizers = propagated(&before, options);
+    let finalizers = finalizers_for(&before, options);
     object_meta::set_finalizers(&mut object, &finalizers);
     match graceful {
-        Some(seconds) => Step::Mark { object, then_remove: finalizers.is_empty() && seconds == 0 },
-        None if finalizers.is_empty() => Step::Remove,
+        Some(seconds) => DeletionStep::Mark { object, then_remove: finalizers.is_empty() && seconds == 0 },
+        None if finalizers.is_empty() => DeletionStep::Remove,
         None => {
             object_meta::mark_deleting(&mut object, now);
-            Step::Mark { object, then_remove: false }
+            DeletionStep::Mark { object, then_remove: false }
         }
     }
 }
 
-/// The first deletion marks the object, so that its controller removes what is in it. A later one removes the object,
-/// unless it is still held.
-fn step_until_empty(mut object: Value, options: &DeleteOptions, is_held: bool, now: Timestamp) -> Step {
+/// Decides the next step for a Namespace. The first request marks it, so that its controller removes the objects in it. A
+/// later one removes it, unless `spec.finalizers` still hold it.
+fn next_step_until_empty(mut object: Value, options: &DeleteOptions, is_held: bool, now: Timestamp) -> DeletionStep {
     if object_meta::deletion_timestamp(&object).is_none() {
-        let finalizers = propagated(&object_meta::finalizers(&object), options);
+        let finalizers = finalizers_for(&object_meta::finalizers(&object), options);
         object_meta::set_finalizers(&mut object, &finalizers);
         object_meta::meta_mut(&mut object).insert("deletionTimestamp".into(), json!(object_meta::time(now)));
-        return Step::Mark { object, then_remove: false };
+        return DeletionStep::Mark { object, then_remove: false };
     }
-    if is_held { Step::Wait } else { step(object, options, Grace::None, now) }
+    if is_held { DeletionStep::Wait } else { next_step(object, options, Grace::None, now) }
 }
 
-enum Begun {
-    /// Marked with so many seconds of grace.
-    Graceful(i64),
-    /// Its grace runs already.
+/// Result of [`begin_grace`].
+enum GracefulDeletion {
+    /// The object now has a grace period of this many seconds.
+    Started(i64),
+    /// A grace period already runs, and this request does not shorten it.
     Pending,
-    AtOnce,
+    /// There is no grace period.
+    Immediate,
 }
 
-fn begin_grace(object: &mut Value, options: &DeleteOptions, grace: Grace, now: Timestamp) -> Begun {
+/// Starts the grace period of an object, or shortens the one that runs.
+fn begin_grace(object: &mut Value, options: &DeleteOptions, grace: Grace, now: Timestamp) -> GracefulDeletion {
     if let Some(deleted_at) = object_meta::deletion_timestamp(object) {
         let running_s = object_meta::grace_period_s(object).unwrap_or(0);
         if running_s == 0 {
-            return Begun::AtOnce;
+            return GracefulDeletion::Immediate;
         }
-        // A grace that runs can only be shortened.
+        // A running grace period can only be shortened.
         return match options.grace_period_s {
-            Some(wanted_s) if wanted_s < running_s => {
-                let at = deleted_at - SignedDuration::from_secs(running_s) + SignedDuration::from_secs(wanted_s);
-                mark(object, at, wanted_s);
-                Begun::Graceful(wanted_s)
+            Some(shorter_s) if shorter_s < running_s => {
+                let at = deleted_at - SignedDuration::from_secs(running_s) + SignedDuration::from_secs(shorter_s);
+                mark(object, at, shorter_s);
+                GracefulDeletion::Started(shorter_s)
             }
-            _ => Begun::Pending,
+            _ => GracefulDeletion::Pending,
         };
     }
     match grace {
-        Grace::None | Grace::UntilEmpty => Begun::AtOnce,
+        Grace::None | Grace::UntilEmpty => GracefulDeletion::Immediate,
         Grace::Period { grace_period_s } => {
             mark(object, now + SignedDuration::from_secs(grace_period_s), grace_period_s);
             object_meta::bump_generation(object);
-            Begun::Graceful(grace_period_s)
+            GracefulDeletion::Started(grace_period_s)
         }
     }
 }
@@ -338,8 +343,8 @@ fn mark(object: &mut Value, at: Timestamp, grace_period_s: i64) {
     meta.insert("deletionGracePeriodSeconds".into(), json!(grace_period_s));
 }
 
-/// The finalizers after the request has said what shall become of dependents.
-fn propagated(before: &[String], options: &DeleteOptions) -> Vec<String> {
+/// Returns the finalizers after the request's propagation policy has added or removed `orphan` and `foregroundDeletion`.
+fn finalizers_for(before: &[String], options: &DeleteOptions) -> Vec<String> {
     let has = |name: &str| before.iter().any(|f| f == name);
     let (orphan, foreground) = match (options.propagation, options.orphan_dependents) {
         (Some(policy), _) => (policy == Propagation::Orphan, policy == Propagation::Foreground),
@@ -368,9 +373,9 @@ mod tests {
         "2026-01-01T00:01:00Z".parse().unwrap()
     }
 
-    fn marked(step: Step) -> (Value, bool) {
+    fn marked(step: DeletionStep) -> (Value, bool) {
         match step {
-            Step::Mark { object, then_remove } => (object["metadata"].clone(), then_remove),
+            DeletionStep::Mark { object, then_remove } => (object["metadata"].clone(), then_remove),
             other => panic!("{other:?}"),
         }
     }
@@ -378,13 +383,13 @@ mod tests {
     #[test]
     fn without_grace_and_finalizers_it_goes_at_once() {
         let object = json!({"metadata": {"name": "a"}});
-        assert_eq!(step(object, &DeleteOptions::default(), Grace::None, now()), Step::Remove);
+        assert_eq!(next_step(object, &DeleteOptions::default(), Grace::None, now()), DeletionStep::Remove);
     }
 
     #[test]
     fn finalizers_hold_it_and_mark_it() {
         let object = json!({"metadata": {"finalizers": ["a/b"], "generation": 2}});
-        let (meta, then_remove) = marked(step(object, &DeleteOptions::default(), Grace::None, now()));
+        let (meta, then_remove) = marked(next_step(object, &DeleteOptions::default(), Grace::None, now()));
         assert_eq!(
             meta,
             json!({"finalizers": ["a/b"], "generation": 3, "deletionTimestamp": "2026-01-01T00:01:00Z", "deletionGracePeriodSeconds": 0})
@@ -396,18 +401,18 @@ mod tests {
     fn grace_begins_runs_and_is_only_shortened() {
         let pod = json!({"metadata": {"name": "p", "generation": 1}});
         let period = |grace_period_s| Grace::Period { grace_period_s };
-        let (meta, then_remove) = marked(step(pod.clone(), &DeleteOptions::default(), period(30), now()));
+        let (meta, then_remove) = marked(next_step(pod.clone(), &DeleteOptions::default(), period(30), now()));
         assert_eq!(
             (&meta["deletionTimestamp"], &meta["deletionGracePeriodSeconds"], &meta["generation"], then_remove),
             (&json!("2026-01-01T00:01:30Z"), &json!(30), &json!(2), false)
         );
         let running = json!({"metadata": meta});
         let ask = |grace_period_s| DeleteOptions { grace_period_s, ..DeleteOptions::default() };
-        assert_eq!(step(running.clone(), &ask(Some(40)), period(40), now()), Step::Wait);
-        assert_eq!(step(running.clone(), &ask(None), period(30), now()), Step::Wait);
-        let (meta, then_remove) = marked(step(running, &ask(Some(5)), period(5), now()));
+        assert_eq!(next_step(running.clone(), &ask(Some(40)), period(40), now()), DeletionStep::Wait);
+        assert_eq!(next_step(running.clone(), &ask(None), period(30), now()), DeletionStep::Wait);
+        let (meta, then_remove) = marked(next_step(running, &ask(Some(5)), period(5), now()));
         assert_eq!((&meta["deletionTimestamp"], then_remove), (&json!("2026-01-01T00:01:05Z"), false));
-        let (_, then_remove) = marked(step(pod, &ask(Some(0)), period(0), now()));
+        let (_, then_remove) = marked(next_step(pod, &ask(Some(0)), period(0), now()));
         assert!(then_remove);
     }
 
@@ -415,8 +420,8 @@ mod tests {
     fn propagation_is_told_by_finalizers() {
         let ask = |propagation| DeleteOptions { propagation, ..DeleteOptions::default() };
         let before = ["a/b".to_owned(), ORPHAN.to_owned()];
-        assert_eq!(propagated(&before, &ask(None)), before);
-        assert_eq!(propagated(&before, &ask(Some(Propagation::Foreground))), ["a/b", FOREGROUND]);
-        assert_eq!(propagated(&before, &ask(Some(Propagation::Background))), ["a/b"]);
+        assert_eq!(finalizers_for(&before, &ask(None)), before);
+        assert_eq!(finalizers_for(&before, &ask(Some(Propagation::Foreground))), ["a/b", FOREGROUND]);
+        assert_eq!(finalizers_for(&before, &ask(Some(Propagation::Background))), ["a/b"]);
     }
 }

@@ -1,7 +1,7 @@
 //! `Error`: why a read or a write failed, by kinds that code can tell apart.
 //!
-//! A plugin, a webhook or a policy chooses the words of its own [`Status`], so that no decision may follow from them. What a
-//! client is answered is made of an error once, by `Status::from`.
+//! Code decides by the variant, never by the text of a [`Status`], which a plugin, a webhook or a policy may have chosen.
+//! `Status::from` turns an error into the client's answer.
 //! Corresponds to storage.StorageError and the IsNotFound, IsConflict, … of k8s.io/apimachinery/pkg/api/errors.
 
 use cacher::DecodeError;
@@ -9,28 +9,28 @@ use proto::Status;
 use proto::meta::status::Cause;
 use std::fmt;
 
-/// Why a read or a write of the registry failed. Variants that hold a Status hold the client's answer.
+/// Failure of a read or a write. A variant that holds a Status holds the client's answer.
 #[derive(Debug)]
 pub enum Error {
     /// The registry has no object of that name.
     NotFound(Status),
     /// The name is taken.
     AlreadyExists(Status),
-    /// A precondition does not hold, or other writers were faster every time.
+    /// A precondition does not hold, or every attempt lost to another writer.
     Conflict(Status),
-    /// The strategy of the kind found field errors.
+    /// The strategy found field errors.
     Invalid(Status),
     /// An admission plugin, a webhook or a policy refused the write.
     Refused(Status),
-    /// The store failed. Where it did not answer, the write may have happened.
+    /// The store failed. If it did not answer, the write may have happened all the same.
     Store(storage::Error),
     /// The watch cache cannot answer.
     Cache(cacher::Error),
-    /// Everything that no caller tells apart: a malformed request, a missing permission, a failed conversion.
+    /// Any other failure, such as a malformed request, a missing permission or a failed conversion.
     Other(Status),
 }
 
-/// What a read or a write of the registry answers.
+/// Result of a read or a write of the registry.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -46,8 +46,8 @@ impl Error {
         matches!(self, Self::Conflict(_))
     }
 
-    /// Whether the store did not answer, so that nobody knows what became of a write.
-    pub fn is_store_silent(&self) -> bool {
+    /// Tells whether the store did not answer, so that it is unknown whether a write happened.
+    pub fn is_outcome_unknown(&self) -> bool {
         let (Self::Store(error) | Self::Cache(cacher::Error::Storage(error))) = self else { return false };
         matches!(error, storage::Error::Unavailable(_) | storage::Error::Stopped(_) | storage::Error::TimedOut(_))
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Words the failure of a cache for a client.
+/// Returns the client's answer for a failure of the watch cache.
 fn cache_failure(error: cacher::Error) -> Status {
     match error {
         cacher::Error::NotReady => Status::too_many_requests("storage is (re)initializing", 1),
@@ -116,7 +116,7 @@ fn cache_failure(error: cacher::Error) -> Status {
     }
 }
 
-/// Words the failure of the store for a client.
+/// Returns the client's answer for a failure of the store.
 fn storage_failure(error: storage::Error) -> Status {
     match error {
         storage::Error::Compacted { .. } => Status::expired(
@@ -129,7 +129,7 @@ fn storage_failure(error: storage::Error) -> Status {
     }
 }
 
-/// 504 for a version that this server has not seen yet.
+/// Returns 504 for a resourceVersion that this server has not reached yet.
 fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32>) -> Status {
     let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
     let mut status = Status::failure(504, "Timeout", message);

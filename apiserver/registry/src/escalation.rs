@@ -1,5 +1,5 @@
-//! Permissions that the content of a write needs: nobody gives away what they do not hold without `escalate` or `bind`, and
-//! nobody creates by an update without `create`.
+//! Escalation checks: a user without `escalate` or `bind` cannot grant permissions that they do not hold, and a user
+//! without `create` cannot create an object by an update.
 //!
 //! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Roles and bindings may not give away what their writer lacks.
+/// Authorizes the content of a role or binding: it may not grant permissions that its writer lacks.
 pub async fn authorize(
     authorization: &Authorization,
     mutation: &Mutation<'_>,
@@ -27,7 +27,7 @@ pub async fn authorize(
     if old.is_some_and(|old| grants_are_equal(old, object)) {
         return Ok(());
     }
-    let wanted = match served.resource.as_ref() {
+    let granted = match served.resource.as_ref() {
         "roles" | "clusterroles" => {
             if may(authorization, mutation.user, "escalate", &served.resource, mutation.namespace, name_of(object))
                 .await
@@ -48,12 +48,13 @@ pub async fn authorize(
         }
         _ => return Ok(()),
     };
-    confirm(authorization, mutation, object, &wanted)
+    confirm(authorization, mutation, object, &granted)
 }
 
-/// An update that creates its object needs the permission to create it, too.
+/// Authorizes the verb `create` for an update that creates its object.
 ///
-/// Corresponds to withAuthorization of k8s.io/apiserver/pkg/endpoints/handlers/update.go, which names no verb.
+/// Corresponds to withAuthorization of k8s.io/apiserver/pkg/endpoints/handlers/update.go. As there, the message of the
+/// refusal names no verb.
 pub async fn authorize_creation(authorization: &Authorization, mutation: &Mutation<'_>, name: &str) -> Result<()> {
     let served = mutation.served();
     let attributes = Attributes {
@@ -84,10 +85,10 @@ async fn may(
     authorization.allows(&Attributes { namespace, name, ..Attributes::of_resource(user, verb, GROUP, resource) }).await
 }
 
-/// 403 naming every permission that the writer lacks.
-fn confirm(authorization: &Authorization, mutation: &Mutation<'_>, object: &Value, wanted: &[Rule]) -> Result<()> {
+/// Checks that the writer holds the granted permissions. The 403 lists every permission that the writer lacks.
+fn confirm(authorization: &Authorization, mutation: &Mutation<'_>, object: &Value, granted: &[Rule]) -> Result<()> {
     let (held, errors) = authorization.rules_for(mutation.user, mutation.namespace);
-    let mut missing = uncovered(&held, wanted);
+    let mut missing = uncovered(&held, granted);
     if missing.is_empty() {
         return Ok(());
     }
@@ -108,7 +109,7 @@ fn confirm(authorization: &Authorization, mutation: &Mutation<'_>, object: &Valu
     Err(Status::forbidden(&served.group, &served.resource, name_of(object), why).into())
 }
 
-/// What is granted, and to whom, has not changed.
+/// Tells whether both objects grant the same permissions to the same subjects.
 fn grants_are_equal(old: &Value, new: &Value) -> bool {
     ["rules", "roleRef", "subjects", "aggregationRule"].iter().all(|key| {
         let part = |object: &Value| object.get(key).filter(|v| !v.is_null()).cloned();

@@ -1,13 +1,13 @@
-//! When the keys of the store change, what no key opened before is looked at again.
+//! Key change: when the encryption keys change, values that could not be decrypted are read again.
 //!
-//! Kubernetes' caches of such a resource never come up before they can read all of it; these serve the rest meanwhile.
+//! In Kubernetes, the watch cache of a resource with such a value never becomes ready. Here it serves the other objects.
 
 use super::Registry;
 use cacher::encryption::Encryption;
 use component_base::env::Env;
 use std::sync::Arc;
 
-/// Until shutdown.
+/// Reads unreadable values again after each change of the keys, until shutdown.
 pub async fn run(env: Env, encryption: Encryption, registry: Arc<Registry>) {
     loop {
         tokio::select! {

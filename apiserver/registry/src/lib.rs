@@ -1,28 +1,31 @@
-//! The one door to the store: every read and write of every row.
+//! The registry: the only way to the store. It reads and writes the objects of every resource, built in or custom.
 //!
+//! Reading order: a [`row`] is one stored resource. [`mutation`] describes one write, [`store`] creates and updates,
+//! `stages` holds the stages of both, [`deletion`] deletes, and [`read`] gets and lists. The modules after them are the
+//! parts of these verbs, then what the server itself reads and writes, and last its background loops.
 //! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry and pkg/registry.
 
-pub mod continue_token;
-pub mod conversion;
-pub mod converter;
-pub mod deletion;
+pub mod row;
+pub mod stored;
 pub mod error;
-pub mod escalation;
-pub mod key_change;
-pub mod lookup;
 pub mod mutation;
+pub mod store;
+mod attempt;
+mod stages;
+pub mod escalation;
+mod traced;
+pub mod deletion;
+pub mod read;
+pub mod continue_token;
+pub mod converter;
+pub mod conversion;
+pub mod scale;
+pub mod lookup;
 pub mod own_write;
 pub mod post_start;
-pub mod read;
-pub mod repair;
-pub mod stored;
-pub mod row;
-pub mod scale;
-pub mod store;
-mod stages;
-mod attempt;
-mod traced;
 pub mod upkeep;
+pub mod repair;
+pub mod key_change;
 
 pub use error::{Error, Result};
 
@@ -32,7 +35,7 @@ use arc_swap::ArcSwap;
 use cacher::encryption::Encryption;
 use component_base::env::Env;
 use component_base::rng::Random;
-use conversion::OfRegistry;
+use conversion::RowVersions;
 use mutation::{Admission, Mutation};
 use parking_lot::RwLock;
 use patch::apply::FieldManager;
@@ -48,16 +51,16 @@ use strategy::Strategy;
 use strategy::allocation::ServiceNetwork;
 use strategy::write_context::WriteContext;
 
-/// Every row at work, and what all of them share.
+/// The rows of all stored resources, and what they share: the store, admission and authorization.
 pub struct Registry {
     pub env: Env,
     pub random: Random,
     storage: Arc<dyn Storage>,
-    /// Replaced as a whole when custom resources come and go.
+    /// The resources that are served. Replaced as a whole when a CustomResourceDefinition changes.
     pub catalogue: ArcSwap<Catalogue>,
     rows: RwLock<BTreeMap<String, Arc<Row>>>,
     admission: OnceLock<Chain>,
-    /// Judges writes of roles and bindings, and updates that create.
+    /// Authorizes the content of roles and bindings, and updates that create their object.
     authorization: OnceLock<Arc<Authorization>>,
     service_network: ServiceNetwork,
     encryption: Encryption,
@@ -84,23 +87,23 @@ impl Registry {
         }
     }
 
-    /// The plugins need the registry for their look-ups, so they come after it. Once only.
+    /// Sets the admission chain, once, after the registry exists: its plugins look objects up in the registry.
     pub fn set_admission(&self, chain: Chain) {
         let _ = self.admission.set(chain);
     }
 
-    /// The authorizers read policies from the registry's caches, so they come after it. Once only.
+    /// Sets the authorizers, once, after the registry exists: they read policies from its caches.
     pub fn set_authorization(&self, authorization: Arc<Authorization>) {
         let _ = self.authorization.set(authorization);
     }
 
-    /// Starts to follow a row's keys in the store; `None` for a resource that is never stored. Nobody can read the row
-    /// until it has been added.
+    /// Creates a row and starts its watch cache; `None` for a resource that is never stored. Requests find the row once
+    /// [`Self::add_row`] has added it.
     pub fn start_row(&self, resource: Arc<Resource>, strategy: Arc<dyn Strategy>) -> Option<Row> {
         Row::start(&self.env, &self.storage, resource, strategy, &self.encryption)
     }
 
-    /// Why the store does not answer, or what keeps a cache from following it, if anything does.
+    /// Returns why the store does not answer, or why a watch cache cannot follow it; `None` when all is well.
     pub fn trouble(&self) -> Option<String> {
         let of_a_row = || self.rows().iter().find_map(|row| row.cacher.trouble());
         self.storage.trouble().or_else(of_a_row)
@@ -118,13 +121,13 @@ impl Registry {
         self.rows.read().values().cloned().collect()
     }
 
-    /// The row behind a served name; 404 for what is never stored.
+    /// Finds the row of a resource; 404 for a resource that is never stored.
     pub fn row(&self, resource: &Resource) -> std::result::Result<Arc<Row>, Status> {
         let prefix = row::key_prefix(resource).ok_or_else(Status::unknown_path)?;
         self.rows.read().get(&prefix).cloned().ok_or_else(Status::unknown_path)
     }
 
-    /// The row of a group and plural, whatever the version.
+    /// Finds the row of a served group and plural, whatever the version.
     pub fn row_of(&self, group: &str, resource: &str) -> std::result::Result<(Target, Arc<Row>), Status> {
         let catalogue = self.catalogue.load();
         let target = catalogue.by_group_resource(group, resource).ok_or_else(Status::unknown_path)?;
@@ -132,17 +135,18 @@ impl Registry {
         Ok((target, row))
     }
 
-    /// The same row, whether it is served or not: what is stored counts for plugins and allocators all the same.
+    /// Finds the row of a group and plural even when the resource is not served: plugins and allocators count every
+    /// stored object.
     pub fn stored_row_of(&self, group: &str, resource: &str) -> std::result::Result<Arc<Row>, Status> {
         if let Ok((_, row)) = self.row_of(group, resource) {
             return Ok(row);
         }
         let catalogue = self.catalogue.load();
-        let is_it = |row: &&Arc<Resource>| {
+        let is_same = |row: &&Arc<Resource>| {
             let stored = row.storage_version();
             stored.group == group && stored.resource == resource
         };
-        self.row(catalogue.rows().iter().find(is_it).ok_or_else(Status::unknown_path)?)
+        self.row(catalogue.rows().iter().find(is_same).ok_or_else(Status::unknown_path)?)
     }
 
     fn write_context<'a>(&'a self, mutation: &Mutation<'a>, name: &'a str) -> WriteContext<'a> {
@@ -160,7 +164,8 @@ impl Registry {
         }
     }
 
-    /// Runs one half of the admission chain over a write. Of a write to its scale, an object shows its replicas alone.
+    /// Runs one phase of the admission chain on a write. For a write to `scale`, admission sees the Scale instead of the
+    /// object.
     async fn admit(
         &self,
         operation: Operation,
@@ -170,19 +175,19 @@ impl Registry {
         old_object: Option<&Value>,
     ) -> Result<()> {
         if mutation.subresource != "scale" {
-            return self.admit_shown(operation, phase, mutation, object, old_object).await;
+            return self.admit_object(operation, phase, mutation, object, old_object).await;
         }
         let target = mutation.target;
-        let shown = |object: &Value| scale::scale_of(target.served(), object);
-        let (mut now, old) = (object.as_deref().map(shown).transpose()?, old_object.map(shown).transpose()?);
-        self.admit_shown(operation, phase, mutation, now.as_mut(), old.as_ref()).await?;
-        if let (Phase::Mutating, Some(scale), Some(object)) = (phase, now, object) {
+        let scale_of = |object: &Value| scale::scale_of(target.served(), object);
+        let (mut scale, old) = (object.as_deref().map(scale_of).transpose()?, old_object.map(scale_of).transpose()?);
+        self.admit_object(operation, phase, mutation, scale.as_mut(), old.as_ref()).await?;
+        if let (Phase::Mutating, Some(scale), Some(object)) = (phase, scale, object) {
             scale::set_replicas(target.served(), object, scale["spec"]["replicas"].as_i64().unwrap_or(0));
         }
         Ok(())
     }
 
-    async fn admit_shown(
+    async fn admit_object(
         &self,
         operation: Operation,
         phase: Phase,
@@ -190,9 +195,9 @@ impl Registry {
         object: Option<&mut Value>,
         old_object: Option<&Value>,
     ) -> Result<()> {
-        let chain = self.admission.get().filter(|_| mutation.admission != Admission::Done);
+        let chain = self.admission.get().filter(|_| mutation.admission != Admission::Skipped);
         let Some(chain) = chain else { return Ok(()) };
-        let versions = OfRegistry { registry: self, target: mutation.target };
+        let versions = RowVersions { registry: self, target: mutation.target };
         let mut attributes = Attributes {
             operation,
             served: mutation.target.served(),
@@ -227,8 +232,8 @@ impl Registry {
         outcome.map_err(Error::Refused)
     }
 
-    /// Both halves for what changes no object itself: `exec`, a binding, an eviction, a review. `check` looks at the body
-    /// between them.
+    /// Runs both phases of admission on a request that changes no object itself: `exec`, a binding, an eviction, a
+    /// review. `check` validates the body between them.
     pub async fn admit_action(
         &self,
         operation: Operation,
@@ -260,7 +265,8 @@ impl Registry {
         FieldManager::new(&target.row, target.served(), mutation.subresource, reset, self.env.wall())
     }
 
-    /// Writes an object, sealed, over what `expected` wrote (0: nothing), and lets the row's cache know what comes.
+    /// Writes an object, encrypted, if its key is still at the revision `expected` (0: the key does not exist).
+    /// Announces the write to the row's watch cache, which then need not decode the value.
     async fn put(&self, row: &Row, key: &str, expected: u64, object: &Object) -> Result<Outcome> {
         let key: Key = key.into();
         let value = row.transformer.seal(&key, object.bytes().clone());
@@ -274,19 +280,20 @@ impl Registry {
         Ok(outcome)
     }
 
-    /// What the store holds now, out of the cache where that is as new.
+    /// Reads the current object of the store, from the watch cache when that is up to date.
     async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>> {
         Ok(row.cacher.get_latest(namespace, name).await?)
     }
 }
 
+/// A phase of the admission chain.
 #[derive(Clone, Copy)]
 enum Phase {
     Mutating,
     Validating,
 }
 
-/// Fields that an endpoint resets, which its writers therefore do not own.
+/// Returns the fields that an endpoint resets. A writer to that endpoint does not own them.
 pub fn reset_fields(mutation: &Mutation<'_>) -> FieldSet {
     let has_status = mutation.target.served().subresource("status").is_some();
     match mutation.subresource {

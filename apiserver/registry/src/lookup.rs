@@ -1,4 +1,4 @@
-//! What plugins and strategies see of other objects, and the objects they reserve beside a write.
+//! Look-ups of other objects by admission plugins and strategies, and the addresses and ports that a write reserves.
 //!
 //! Corresponds to the informers and clients that kube-apiserver hands to its admission plugins and allocators.
 
@@ -100,7 +100,7 @@ impl Reservations for Registry {
 }
 
 impl Registry {
-    /// The key that whoever holds it has created.
+    /// Returns the key in the store that records a reservation.
     pub fn reservation_key(&self, what: &Reserved) -> Result<String, Status> {
         Ok(match what {
             Reserved::Address(address) => {

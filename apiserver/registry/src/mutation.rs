@@ -1,4 +1,4 @@
-//! `Mutation`: what is known of one write before it begins, and what came of it.
+//! `Mutation`: the request of one write, how it changes the object, and its result.
 //!
 //! Corresponds to the request scope and options that handlers hand to k8s.io/apiserver/pkg/registry/rest.
 
@@ -13,42 +13,42 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// One write: of which object, by whom, with which options.
+/// One write: its object, its user and its options.
 pub struct Mutation<'a> {
     pub target: &'a Target,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
-    /// Empty for a creation, whose object names itself.
+    /// Empty for a creation, whose body names the object.
     pub name: &'a str,
-    /// Empty for the object itself.
+    /// Empty for a write to the object itself.
     pub subresource: &'a str,
     pub user: &'a UserInfo,
     pub dry_run: bool,
-    /// How much of it admission sees.
+    /// How admission treats this write.
     pub admission: Admission,
-    /// When whoever asked waits no longer.
+    /// When the client's request times out.
     pub deadline: Option<Instant>,
     /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, for admission.
     pub options: &'a Value,
-    /// Who owns the fields that this write sets.
+    /// The field manager, which owns the fields that this write sets.
     pub manager: &'a str,
     /// Collected for the answer's `Warning` headers.
     pub warnings: Vec<String>,
     /// Collected for the audit log.
     pub annotations: BTreeMap<String, String>,
-    /// Where a trace of the request is wanted.
+    /// Recorder of the write's steps, when the request is traced.
     pub steps: Option<&'a Steps>,
 }
 
-/// What of a write admission is shown.
+/// How admission treats a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// All of it.
-    Whole,
-    /// All but the name: the request has none, it is about a whole collection.
+    /// Admission sees the write and the object's name.
+    Named,
+    /// Admission sees no name: the request deletes a collection and names no object.
     Unnamed,
-    /// Nothing: it is a part of an action that has been admitted.
-    Done,
+    /// Admission is skipped: the write is part of an action that has already been admitted.
+    Skipped,
 }
 
 impl Mutation<'_> {
@@ -56,7 +56,7 @@ impl Mutation<'_> {
         self.target.served()
     }
 
-    /// Errors name the group and resource of the storage version's registry, as Kubernetes does.
+    /// Returns 404, with the group and resource of the request as in Kubernetes.
     pub fn not_found(&self) -> Error {
         Error::NotFound(Status::not_found(&self.served().group, &self.served().resource, self.name))
     }
@@ -65,8 +65,8 @@ impl Mutation<'_> {
         Status::already_exists(&self.served().group, &self.served().resource, name)
     }
 
-    /// Every name that was generated is taken; or the one that was given beside a `generateName`.
-    pub fn no_name_left(&self, name: &str) -> Status {
+    /// Returns 409 for an object with a `generateName`: every generated name, or the name given beside it, is taken.
+    pub fn generated_name_taken(&self, name: &str) -> Status {
         let mut status = self.already_exists(name);
         status.message.push_str(", the server was not able to generate a unique name for the object");
         status.details.get_or_insert_default().retry_after_seconds = Some(1);
@@ -82,46 +82,46 @@ impl Mutation<'_> {
     }
 }
 
-/// What a write left behind, in the storage version.
+/// Result of a write, in the storage version.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Of a creation that was only tried, at revision 0.
+    /// The stored object; at revision 0 after the dry run of a creation.
     pub object: Arc<Object>,
     pub created: bool,
 }
 
 impl Written {
-    /// The HTTP status of a write that may create.
+    /// Returns the HTTP status: 201 when the write created its object, else 200.
     pub fn code(&self) -> u16 {
         if self.created { 201 } else { 200 }
     }
 }
 
-/// The new object that a change makes of the current one.
+/// The new object that a [`Change`] makes from the current one.
 pub struct Changed {
     pub object: Value,
-    /// Its managed fields are as they shall be: server-side apply keeps them itself.
+    /// True when the managed fields are already recorded, as server-side apply does.
     pub managed: bool,
 }
 
-/// How an update makes the new object: from a body, by a patch, by server-side apply.
+/// Makes the new object of an update: from a body, by a patch, or by server-side apply.
 pub trait Change: Send + Sync {
-    /// `current` is in the request's version, with `resourceVersion`; `None` where nothing is there yet.
-    /// Called for every attempt, and again when a conversion that it needs has been made.
+    /// Makes the new object. `current` is in the request's version, with its `resourceVersion`; `None` when there is no
+    /// object yet. Called for every attempt, and again when a conversion that it needs has been made.
     fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed>;
 
-    /// Makes the object where there is none, whatever the strategy says.
+    /// Tells whether the change creates a missing object even if the strategy does not allow it.
     fn creates(&self) -> bool {
         false
     }
 
-    /// The object must have this uid.
+    /// Returns the uid that the current object must have.
     fn required_uid(&self) -> Option<&str> {
         None
     }
 }
 
-/// PUT: the body, whatever was there.
+/// PUT: replaces the object with the body.
 pub struct Replace {
     pub body: Value,
     pub uid: Option<String>,
@@ -137,7 +137,7 @@ impl Change for Replace {
     }
 }
 
-/// A pure function of the current object: patches, and subresources that change a part.
+/// Applies a pure function to the current object: a patch, or a subresource that changes one part.
 pub struct Edit<F>(pub F);
 
 impl<F: Fn(&Value) -> std::result::Result<Value, Status> + Send + Sync> Change for Edit<F> {

@@ -1,4 +1,4 @@
-//! Writes of the server's own: through the one door like everybody's, as the user `system:apiserver`.
+//! Writes of the server itself: they pass the same stages as a client's, as the user `system:apiserver`.
 //!
 //! Corresponds to the loopback client of kube-apiserver.
 
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use strategy::object_meta;
 
-/// Who owns what this server writes by itself.
+/// Field manager of the server's own writes.
 const MANAGER: &str = "kube-apiserver";
 
-/// Creates an object unless one of its name is there, or its resource is not served.
+/// Creates an object, unless it exists or its resource is not served.
 pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<()> {
     ensure_as(registry, group, resource, object, MANAGER).await
 }
 
-/// The same, under the name of a part of the server.
+/// Does what [`ensure`] does, with another field manager.
 pub async fn ensure_as(registry: &Registry, group: &str, resource: &str, object: Value, manager: &str) -> Result<()> {
     let Ok((target, row)) = registry.row_of(group, resource) else { return Ok(()) };
     let namespace = object_meta::text(&object, "namespace").to_owned();
@@ -34,12 +34,12 @@ pub async fn ensure_as(registry: &Registry, group: &str, resource: &str, object:
     let mut object = object;
     set_defaults(target.served(), &mut object);
     match registry.create(&mut mutation, object).await {
-        Err(there) if there.is_already_exists() => Ok(()),
+        Err(error) if error.is_already_exists() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
 
-/// Changes an object that is there.
+/// Updates an existing object with a pure function.
 pub async fn change(
     registry: &Registry,
     (group, resource): (&str, &str),
@@ -53,7 +53,7 @@ pub async fn change(
     registry.update(&mut mutation, &Edit(|current: &Value| Ok(changed(current)))).await.map(|_| ())
 }
 
-/// A write of the server's own.
+/// Describes a write of the server itself.
 pub fn own_mutation<'a>(
     target: &'a Target,
     user: &'a UserInfo,
@@ -68,7 +68,7 @@ pub fn own_mutation<'a>(
         subresource: "",
         user,
         dry_run: false,
-        admission: Admission::Whole,
+        admission: Admission::Named,
         deadline: None,
         options,
         manager: MANAGER,

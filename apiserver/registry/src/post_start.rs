@@ -1,4 +1,4 @@
-//! Post-start hooks: what a server brings about by itself after its start, and what of it is done.
+//! Post-start hooks: the tasks that a server runs after its start, and which of them have finished.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/hooks.go.
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use proto::resources::Catalogue;
 use std::collections::BTreeSet;
 
-/// One of them. Each is marked as finished in the one place where that very thing has been done.
+/// A post-start hook. Each is marked as finished in the one place that completes its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
     AdmissionInitializer,
@@ -33,7 +33,7 @@ pub enum Hook {
     Autoregistration,
 }
 
-/// All of them by the names of the original, in its order.
+/// Every hook with its name in Kubernetes, in the order of Kubernetes.
 pub const HOOKS: [(Hook, &str); 22] = [
     (Hook::AdmissionInitializer, "poststarthook/start-apiserver-admission-initializer"),
     (Hook::StartInformers, "poststarthook/generic-apiserver-start-informers"),
@@ -60,7 +60,7 @@ pub const HOOKS: [(Hook, &str); 22] = [
 ];
 
 impl Hook {
-    /// The API group that brings the hook along; without that group there is no such hook.
+    /// Returns the API group that the hook belongs to. A server that does not serve the group lacks the hook.
     fn group(self) -> Option<&'static str> {
         match self {
             Self::BootstrapRoles => Some("rbac.authorization.k8s.io"),
@@ -71,18 +71,18 @@ impl Hook {
     }
 }
 
-/// A condition of readiness beside the hooks.
+/// A condition that a server must reach to be ready, beside the hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Milestone {
     /// The objects that every cluster has are written.
     Bootstrapped,
-    /// The definitions that were there at the start are served.
+    /// The custom resources whose definitions existed at the start are served.
     CustomResourcesServed,
-    /// There has been an APIService for every version that this server serves.
+    /// Every group version that this server serves has had its APIService.
     ApiServicesRegistered,
 }
 
-/// The hooks of one server, and which of them and of the milestones are done.
+/// The hooks of one server, and the hooks and milestones that are done.
 #[derive(Debug)]
 pub struct PostStartHooks {
     hooks: Vec<(Hook, &'static str)>,
@@ -91,17 +91,17 @@ pub struct PostStartHooks {
 }
 
 impl PostStartHooks {
-    /// The hooks of a server that serves these APIs. Without priority and fairness nothing follows its configuration.
+    /// Returns the hooks of a server that serves these APIs. `is_fair` says whether API Priority and Fairness is on.
     pub fn of(served: &Catalogue, is_fair: bool) -> Self {
         let groups = served.groups();
         let is_served = |group| groups.iter().any(|known| known.group == group);
-        let is_there =
+        let has_hook =
             |hook: Hook| hook.group().is_none_or(is_served) && (is_fair || hook != Hook::FairnessConfigConsumer);
-        let hooks = HOOKS.into_iter().filter(|(hook, _)| is_there(*hook)).collect();
+        let hooks = HOOKS.into_iter().filter(|(hook, _)| has_hook(*hook)).collect();
         Self { hooks, finished: Mutex::default(), reached: Mutex::default() }
     }
 
-    /// All of them by name, in the original's order.
+    /// Returns the hooks with their names, in the order of Kubernetes.
     pub fn iter(&self) -> impl Iterator<Item = (Hook, &'static str)> {
         self.hooks.iter().copied()
     }
@@ -118,12 +118,12 @@ impl PostStartHooks {
         self.reached.lock().contains(&milestone)
     }
 
-    /// The hooks that have not finished, by name, in the original's order.
+    /// Returns the names of the hooks that have not finished, in the order of Kubernetes.
     pub fn unfinished(&self) -> impl Iterator<Item = &'static str> {
         self.hooks.iter().filter(|(hook, _)| self.check(*hook).is_err()).map(|(_, name)| *name)
     }
 
-    /// In the words of the original.
+    /// Returns an error, worded as in Kubernetes, if the hook has not finished.
     pub fn check(&self, hook: Hook) -> Result<(), String> {
         if self.finished.lock().contains(&hook) { Ok(()) } else { Err("not finished".into()) }
     }

@@ -1,4 +1,4 @@
-//! Get and list: which state a read is answered from, and which objects of it.
+//! Get and list: chooses the revision that a read is answered at, and selects the objects.
 //!
 //! Corresponds to the resourceVersion semantics of k8s.io/apiserver/pkg/storage/cacher (delegator) and
 //! pkg/storage/etcd3/store.go.
@@ -14,18 +14,18 @@ use proto::{Object, Status};
 use request::options::{ListOptions, VersionMatch, version_number};
 use std::sync::Arc;
 
-/// Which objects a list or watch is about.
+/// The objects that a list or watch covers.
 #[derive(Clone, Debug)]
 pub struct Selection {
     pub scope: Scope,
     pub labels: Selector,
     pub fields: FieldSelector,
-    /// The scope alone decides: nothing has to be looked at.
-    pub takes_all: bool,
+    /// True when there is no selector, so that every object in the scope matches.
+    pub matches_all: bool,
 }
 
 impl Selection {
-    /// From a request's namespace and selectors. A selector on name or namespace narrows the scope.
+    /// Makes the selection of a request. A field selector on name or namespace narrows the scope.
     pub fn of(target: &Target, namespace: &str, name: Option<&str>, options: &ListOptions) -> Result<Self> {
         let labels = options.labels.clone();
         let fields = options.fields.clone();
@@ -47,56 +47,58 @@ impl Selection {
         {
             scope.name = Some(one.to_owned());
         }
-        let takes_all = labels.is_empty() && fields.is_empty();
-        Ok(Self { scope, labels, fields, takes_all })
+        let matches_all = labels.is_empty() && fields.is_empty();
+        Ok(Self { scope, labels, fields, matches_all })
     }
 
-    pub fn takes(&self, object: &Object) -> bool {
-        self.takes_all || (self.labels.matches(&object.index.labels) && self.fields.matches(&object.index))
+    pub fn matches(&self, object: &Object) -> bool {
+        self.matches_all || (self.labels.matches(&object.index.labels) && self.fields.matches(&object.index))
     }
 
-    /// For a watch, where `None` spares the call.
+    /// Returns the selection as a predicate for a watch; `None` when every object in the scope matches.
     pub fn predicate(&self) -> Option<cacher::watcher::Predicate> {
-        if self.takes_all {
+        if self.matches_all {
             return None;
         }
         let selection = self.clone();
-        Some(Arc::new(move |object: &Object| selection.takes(object)))
+        Some(Arc::new(move |object: &Object| selection.matches(object)))
     }
 }
 
-/// What a list answers.
+/// Result of a list.
 #[derive(Debug)]
 pub struct Listed {
     pub objects: Vec<Arc<Object>>,
     pub revision: u64,
     pub continue_token: Option<String>,
-    /// Known only where no selector leaves objects out.
+    /// The number of objects after this page; `None` when a selector leaves objects out.
     pub remaining: Option<u64>,
 }
 
-/// Which state a list reads.
+/// The state that a list reads.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
+    /// The watch cache, once it is as fresh as this.
     Cached(Freshness),
+    /// Exactly this revision.
     Exact(u64),
 }
 
-/// resourceVersion and resourceVersionMatch of a list without a continue token.
+/// Chooses the state from the resourceVersion and resourceVersionMatch of a list without a continue token.
 fn state_of(options: &ListOptions) -> Result<State> {
     let version = options.version().map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     Ok(match (version, options.version_match) {
         (None, _) => State::Cached(Freshness::Latest),
         (Some(version), Some(VersionMatch::Exact)) => State::Exact(version),
         (Some(0), _) => State::Cached(Freshness::Any),
-        // Before there was a match parameter, a limit made the version exact; so it does still.
+        // Without resourceVersionMatch, a limit makes the version exact: a rule older than that parameter.
         (Some(version), None) if options.limit > 0 => State::Exact(version),
         (Some(version), _) => State::Cached(Freshness::AtLeast(version)),
     })
 }
 
 impl Registry {
-    /// One object: as the store has it, or as old as `resource_version` allows.
+    /// Reads one object: the current one for an empty `resource_version`, else one that is at least as fresh as it.
     pub async fn read_object(
         &self,
         target: &Target,
@@ -115,20 +117,23 @@ impl Registry {
         };
         let served = target.served();
         let object = found?.ok_or_else(|| Error::NotFound(Status::not_found(&served.group, &served.resource, name)))?;
-        self.shown_one(&row, target, object).await
+        self.convert_one(&row, target, object).await
     }
 
+    /// Lists the selected objects in the target's version.
     pub async fn read_list(&self, target: &Target, selection: &Selection, options: &ListOptions) -> Result<Listed> {
         let row = self.row(&target.row)?;
         let mut listed = self.stored_list(&row, selection, options).await?;
-        listed.objects = self.shown(&row, target, listed.objects).await?;
+        listed.objects = self.convert_list(&row, target, listed.objects).await?;
         Ok(listed)
     }
 
-    /// Deviation: where a webhook converts, selectors look at an object as it is stored, not as it is shown.
+    /// Lists the selected objects as the store holds them.
+    ///
+    /// Deviation: where a webhook converts, selectors match an object in its stored version, not in the requested one.
     async fn stored_list(&self, row: &Row, selection: &Selection, options: &ListOptions) -> Result<Listed> {
         let (first, end) = selection.scope.keys(&row.prefix);
-        // What lies there and cannot be decrypted is not left out in silence: it may be all of it.
+        // A value that cannot be decrypted fails the list, which would otherwise leave objects out silently.
         if row.cacher.has_unreadable() {
             let unreadable = row.cacher.unreadable().into_iter();
             let mut here = unreadable.filter(|(key, _)| (first.as_str()..end.as_str()).contains(&key.as_ref()));
@@ -158,7 +163,7 @@ impl Registry {
         match state_of(options)? {
             State::Cached(freshness) => {
                 let snapshot = row.cacher.read(freshness).await?;
-                // Served from whatever is cached, a list is whole: its pages could not be found again.
+                // A list at any freshness ignores the limit: the next page might come from a different revision.
                 let limit = if freshness == Freshness::Any { 0 } else { options.limit };
                 Ok(page(row, selection, &snapshot, &first, &end, limit))
             }
@@ -176,7 +181,7 @@ impl Registry {
         }
     }
 
-    /// A page at an exact revision, out of the cache's window or the engine's history.
+    /// Reads a page at an exact revision, from the watch cache's window or from the store's history.
     async fn exact_page(
         &self,
         row: &Row,
@@ -193,36 +198,36 @@ impl Registry {
         let (mut objects, mut next, mut more) = (Vec::new(), start.to_owned(), true);
         let mut remaining = 0;
         while more && (options.limit == 0 || objects.len() < options.limit) {
-            let wanted = if options.limit == 0 { 0 } else { options.limit - objects.len() };
-            let read = row.cacher.read_exact(revision, &next, end, wanted).await?;
+            let missing = if options.limit == 0 { 0 } else { options.limit - objects.len() };
+            let read = row.cacher.read_exact(revision, &next, end, missing).await?;
             remaining = read.remaining;
             more = read.next.is_some();
             next = read.next.unwrap_or(next);
-            objects.extend(read.objects.into_iter().filter(|object| selection.takes(object)));
+            objects.extend(read.objects.into_iter().filter(|object| selection.matches(object)));
         }
         let token = more.then(|| Continue { start: next[base.len()..].to_owned(), revision: Some(revision) }.encode());
-        let remaining = (more && selection.takes_all).then_some(remaining);
+        let remaining = (more && selection.matches_all).then_some(remaining);
         Ok(Listed { objects, revision, continue_token: token, remaining })
     }
 }
 
-/// What continue tokens leave out of keys: the row's prefix and the namespace of the list.
+/// Returns the part of a key that continue tokens omit: the row's prefix and the namespace of the list.
 fn base_of(row: &Row, selection: &Selection) -> String {
     let namespace = Scope::namespace(&selection.scope.namespace);
     namespace.keys(&row.prefix).0
 }
 
-/// The objects from `start` on, up to the limit; a token where the range goes on.
+/// Returns the objects from `start` on, up to the limit, with a continue token when more keys follow.
 fn page(row: &Row, selection: &Selection, snapshot: &Snapshot, start: &str, end: &str, limit: usize) -> Listed {
     let revision = snapshot.revision;
     let mut range = snapshot.range(start, end);
     if limit == 0 {
-        let objects = range.map(|(_, object)| object).filter(|object| selection.takes(object)).cloned().collect();
+        let objects = range.map(|(_, object)| object).filter(|object| selection.matches(object)).cloned().collect();
         return Listed { objects, revision, continue_token: None, remaining: None };
     }
     let (mut objects, mut last) = (Vec::with_capacity(limit.min(1024)), None);
     for (key, object) in range.by_ref() {
-        if selection.takes(object) {
+        if selection.matches(object) {
             objects.push(object.clone());
         }
         last = Some(key.clone());
@@ -235,11 +240,11 @@ fn page(row: &Row, selection: &Selection, snapshot: &Snapshot, start: &str, end:
         let start = format!("{}\0", &last[base_of(row, selection).len()..]);
         Continue { start, revision: Some(revision) }.encode()
     });
-    let remaining = (token.is_some() && selection.takes_all).then_some(rest);
+    let remaining = (token.is_some() && selection.matches_all).then_some(rest);
     Listed { objects, revision, continue_token: token, remaining }
 }
 
-/// 410 with a token that goes on at the present.
+/// Returns 410 with a continue token that resumes the list at the current revision.
 fn expired_token(token: &Continue) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \

@@ -1,14 +1,14 @@
-//! The repair loop: what is reserved and what Services use are brought together again.
+//! The repair loop: makes the reserved addresses and node ports match those that Services use.
 //!
-//! A server that died between reserving an address and storing the Service, or between deleting the Service and letting
-//! its address go, leaves a reservation that nobody uses. One that was seen so in several rounds, unchanged, is let go:
-//! no write takes that long. What a Service uses and nobody has reserved is reserved for it.
+//! A server can die between reserving an address and storing the Service, or between deleting the Service and releasing
+//! its address. Both leave a reservation that no Service uses. The loop releases it when it was unused and unchanged in
+//! several rounds: no write takes that long. It reserves what a Service uses without a reservation.
 //! Corresponds to pkg/registry/core/service/ipallocator/controller and portallocator/controller.
 //!
 //! ```text
-//!   round 1   10.96.3.7 reserved at revision 812, used by nobody     seen once
-//!   round 2   the same, at revision 812 still                        seen twice
-//!   round 3   the same                                               let go, if it is at revision 812 even now
+//!   round 1   10.96.3.7 reserved at revision 812, used by no Service   unused in 1 round
+//!   round 2   the same, still at revision 812                          unused in 2 rounds
+//!   round 3   the same                                                 released, if it is still at revision 812
 //! ```
 
 use crate::{Error, Registry, Result};
@@ -23,36 +23,38 @@ use strategy::allocation::{Holder, NODE_PORTS, Reserved, ServiceNetwork};
 use strategy::kinds::service::held_by;
 use strategy::object_meta::text;
 
-/// Time between two rounds, as in Kubernetes. A request is given up long before.
+/// Time between two rounds, as in Kubernetes. Requests time out much earlier.
 const PERIOD: Duration = Duration::from_secs(180);
-/// Pause after a round that did not succeed: the server is not ready before one has.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Rounds in which a reservation has to be seen unused before it is let go.
+/// Pause after a failed round. It is short, because the server is not ready before one round has succeeded.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// Number of rounds in which a reservation must be unused before it is released.
 const ROUNDS: u32 = 3;
-/// What the allocator writes into its addresses; those of other writers are theirs to look after.
+/// Label of the addresses that the allocator creates. The loop leaves addresses without it alone.
 const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 
-/// Namespace and name of a Service.
+/// The namespace and name of a Service.
 type Service = (String, String);
 
-/// What there is: reservations with the revision that wrote them, and who uses what.
+/// The state that a round compares.
 #[derive(Debug, Default)]
 struct Observed {
+    /// The reservations, each with the revision at which it was written.
     reserved: BTreeMap<Reserved, u64>,
+    /// The addresses and ports in use, each with its Services.
     used: BTreeMap<Reserved, Vec<Service>>,
 }
 
-/// Reservations that nobody used: at which revision, and in how many rounds.
+/// Unused reservations: the revision of each, and the number of rounds in which it was unused.
 type Unused = BTreeMap<Reserved, (u64, u32)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     Reserve(Reserved, Service),
-    /// Unless it was written since.
+    /// Release the reservation if it is still at this revision.
     Release(Reserved, u64),
-    /// Two Services hold the same: one of them has to be made anew.
+    /// Warn that several Services use the same address or port. All but one must be recreated.
     Conflict(Reserved, Vec<Service>),
-    /// Not what this server's flags allow: another server has other flags, or an earlier one had.
+    /// Warn that this server's flags do not allow the address or port: the flags have changed, or another server's differ.
     OutOfRange(Reserved, Service),
 }
 
@@ -77,7 +79,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// One round. `unused` is carried from round to round.
+/// Plans one round. `unused` is carried from round to round.
 fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> Vec<Action> {
     let mut actions = Vec::new();
     for (what, services) in &observed.used {
@@ -110,7 +112,8 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
     actions
 }
 
-/// Reservations are read before Services: a Service reserves before it is stored, so none that is there is missed.
+/// Reads reservations first, then Services. A Service reserves before it is stored, so this order never finds the
+/// reservation without its Service, except while a write is under way.
 async fn observe(registry: &Registry) -> Result<Observed> {
     let mut observed = Observed::default();
     let addresses = registry.stored_row_of("networking.k8s.io", "ipaddresses")?;
@@ -150,42 +153,42 @@ async fn apply(registry: &Registry, action: &Action) -> Result<()> {
     }
 }
 
-/// What is carried from round to round.
+/// State that is carried from round to round.
 #[derive(Debug, Default)]
 pub struct Repair {
     unused: Unused,
-    /// What nobody but the cluster's owner can mend is told once.
-    told: BTreeSet<String>,
+    /// The warnings of the last round. Each is logged once, because only the cluster's operator can act on it.
+    warned: BTreeSet<String>,
 }
 
 impl Repair {
     pub async fn round(&mut self, registry: &Registry) -> Result<()> {
         let observed = observe(registry).await?;
-        let mut told = BTreeSet::new();
+        let mut warned = BTreeSet::new();
         for action in plan(&observed, &registry.service_network(), &mut self.unused) {
             let text = action.to_string();
             match action {
                 Action::Reserve(..) | Action::Release(..) => tracing::info!("repaired: {text}"),
                 Action::Conflict(..) | Action::OutOfRange(..) => {
-                    if !self.told.contains(&text) {
+                    if !self.warned.contains(&text) {
                         tracing::warn!("{text}");
                     }
-                    told.insert(text);
+                    warned.insert(text);
                 }
             }
             apply(registry, &action).await?;
         }
-        self.told = told;
+        self.warned = warned;
         Ok(())
     }
 }
 
-/// Repairs at the start, and then again and again until shutdown. Whoever waits for the first success is told.
+/// Repairs at the start and then periodically until shutdown. Calls `succeeded` after each round that succeeds.
 pub async fn run(registry: Arc<Registry>, succeeded: impl Fn() + Send + Sync) {
     let shutdown = registry.env.shutdown().clone();
     let mut repair = Repair::default();
     for (group, resource) in [("networking.k8s.io", "ipaddresses"), ("", "services")] {
-        // Without the resource nothing is held.
+        // Without the resource there are no reservations.
         let Ok(row) = registry.stored_row_of(group, resource) else { return succeeded() };
         if !row.cacher.ready().await {
             return;
@@ -199,7 +202,7 @@ pub async fn run(registry: Arc<Registry>, succeeded: impl Fn() + Send + Sync) {
             }
             Err(status) => {
                 tracing::warn!(error = %status, "what Services hold could not be checked");
-                AGAIN
+                RETRY_PERIOD
             }
         };
         tokio::select! {
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_let_go_once_it_was_seen_so_often_enough() {
+    fn a_reservation_unused_in_enough_rounds_is_released() {
         let what = Reserved::NodePort(30000);
         let mut unused = Unused::new();
         let mut round = |reserved: &[(Reserved, u64)], used: &[Reserved]| {
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_reserved_and_what_cannot_be_mended_is_told() {
+    fn what_is_used_is_reserved_and_what_cannot_be_repaired_is_reported() {
         let (inside, outside) = (address("10.0.0.9"), address("10.9.0.9"));
         let (second, far) = (address("fd00::9"), address("fd01::9"));
         let observed = Observed {

@@ -1,4 +1,4 @@
-//! `Row`: one stored resource at work: its keys, its cache, its strategy.
+//! `Row`: one stored resource, with its keys, its watch cache and its strategy.
 //!
 //! Corresponds to the fields of k8s.io/apiserver/pkg/registry/generic/registry.Store.
 
@@ -15,25 +15,26 @@ use std::time::Duration;
 use storage::Storage;
 use strategy::Strategy;
 
-/// How long Events live where nothing else is said.
+/// Default time to live of Events.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
+/// One stored resource.
 pub struct Row {
     pub resource: Arc<Resource>,
     pub cacher: Cacher,
     pub strategy: Arc<dyn Strategy>,
-    /// Where only somebody else can convert between the versions.
+    /// Conversion webhook of a custom resource; `None` when this server converts by itself.
     pub converter: Option<Arc<dyn Converter>>,
     pub recent: Recent,
-    /// How long Events live: `--event-ttl`.
+    /// Time to live of Events, from `--event-ttl`.
     pub event_ttl: Duration,
-    /// `/registry/<prefix>/`
+    /// What the keys begin with: `/registry/<prefix>/`.
     pub prefix: String,
-    /// How values lie in the store.
+    /// Encrypts and decrypts the values in the store.
     pub transformer: Transformer,
 }
 
-/// The prefix of a stored row's keys; `None` for what is never stored.
+/// Returns the prefix of a resource's keys; `None` for a resource that is never stored.
 pub fn key_prefix(resource: &Resource) -> Option<String> {
     resource.prefix.as_ref().map(|prefix| format!("/registry/{prefix}/"))
 }
@@ -43,38 +44,38 @@ impl Row {
         object_key(&self.prefix, namespace, name)
     }
 
-    /// How long an object of this row lives after its last write; `None`: until it is deleted.
+    /// Returns how long an object lives after its last write; `None` when it lives until it is deleted.
     pub fn ttl(&self) -> Option<Duration> {
         self.resource.expires.then_some(self.event_ttl)
     }
 
-    /// Waits until this server's own cache has the write, where the server itself acts by such objects.
+    /// Waits until this server's watch cache has the write, if the server itself acts on objects of this resource.
     pub async fn wait_until_followed(&self, revision: u64) {
         if self.resource.is_followed_by_server {
             self.cacher.reached(revision).await;
         }
     }
 
-    /// An object out of a tree in the storage version.
+    /// Makes an object from a JSON value in the storage version.
     pub fn object(&self, value: Value, revision: u64) -> Object {
         let fields = self.resource.fields_of(&value);
         Object::from_value(value, revision, fields)
     }
 
-    /// Whether what is read is just what was written. A custom resource is pruned and filled by the schema of the moment.
+    /// Tells whether a reader gets exactly what was written. A custom resource is pruned and defaulted when it is read.
     pub fn reads_as_written(&self) -> bool {
         self.resource.storage_version().schema.is_builtin()
     }
 
-    /// What a dry run would have stored; `given` is the `resourceVersion` that its writer named.
-    pub fn tried(&self, value: Value, given: &str) -> Object {
+    /// Makes the object that a dry run would have stored; `given` is the `resourceVersion` in its body.
+    pub fn dry_run_object(&self, value: Value, given: &str) -> Object {
         let fields = self.resource.fields_of(&value);
         Object::tried(value, given, fields)
     }
 }
 
 impl Row {
-    /// Starts to follow the row's keys in the store; `None` for what is never stored.
+    /// Creates a row and starts its watch cache; `None` for a resource that is never stored.
     pub(super) fn start(
         env: &Env,
         storage: &Arc<dyn Storage>,

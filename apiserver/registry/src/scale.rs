@@ -1,4 +1,4 @@
-//! An object as its Scale: what `scale` shows, and what admission sees of a write to it.
+//! Scale: the view of an object that the subresource `scale` serves, and that admission sees on a write to it.
 //!
 //! Corresponds to scaleFromDeployment and its like in pkg/registry.
 
@@ -12,7 +12,7 @@ fn at<'v>(object: &'v Value, path: &[String]) -> &'v Value {
     path.iter().try_fold(object, |value, name| value.get(name)).unwrap_or(&Value::Null)
 }
 
-/// Puts a value there, and objects on the way where none are.
+/// Sets the value at a path, and makes the objects on the path that are missing.
 fn put(object: &mut Value, path: &[String], value: Value) {
     let mut place = object;
     for name in path {
@@ -24,7 +24,7 @@ fn put(object: &mut Value, path: &[String], value: Value) {
     *place = value;
 }
 
-/// The Scale of an object.
+/// Returns the Scale of an object.
 pub fn scale_of(served: &Served, parent: &Value) -> Result<Value, Status> {
     let (meta, paths) = (&parent["metadata"], &served.scale);
     let replicas = at(parent, &paths.spec_replicas);
@@ -58,7 +58,7 @@ pub fn scale_of(served: &Served, parent: &Value) -> Result<Value, Status> {
     Ok(scale)
 }
 
-/// A selector as text; those of replication controllers are plain maps.
+/// Returns the object's selector as text. The selector of a ReplicationController is a plain map.
 fn selector_of(parent: &Value) -> String {
     let Some(selector) = parent["spec"].get("selector").filter(|s| s.is_object()) else { return String::new() };
     let is_label_selector = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
@@ -69,7 +69,7 @@ fn selector_of(parent: &Value) -> String {
     Selector::from_map(pairs.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))).to_string()
 }
 
-/// The object with so many replicas.
+/// Sets the object's number of replicas.
 pub fn set_replicas(served: &Served, object: &mut Value, replicas: i64) {
     put(object, &served.scale.spec_replicas, json!(replicas));
 }

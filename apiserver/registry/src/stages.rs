@@ -1,4 +1,4 @@
-//! The stages of a create and an update, one function each. Their order stands in `store.rs`.
+//! The stages of a create and an update, one function each. `store.rs` lists them in order.
 
 use super::attempt::{Attempt, Live, Progress};
 use super::mutation::{Mutation, Written};
@@ -23,12 +23,12 @@ fn done(written: Written) -> Progress {
     Ok(ControlFlow::Break(Some(written)))
 }
 
-/// The stage belongs to updates; a creation never passes it.
+/// Returns the object that an update changes. Only stages of updates call it.
 fn live<'l, 'a>(live: &'l Option<Live<'a>>) -> Result<&'l Live<'a>> {
     Ok(live.as_ref().ok_or_else(|| Status::internal("a creation passed a stage of updates"))?)
 }
 
-/// Makes the new object of the live one: by a body, a patch, or server-side apply.
+/// Makes the new object from the stored one: by a body, a patch, or server-side apply.
 pub(super) async fn apply_change(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Live { change, old_served, .. } = live(&attempt.live)?;
     let change = |conversions: &Conversions| change.change(Some(old_served), conversions);
@@ -39,7 +39,7 @@ pub(super) async fn apply_change(attempt: &mut Attempt<'_, '_>) -> Progress {
     NEXT
 }
 
-/// Records in the managed fields what this write changes of the live object.
+/// Records in the managed fields which fields this write sets or changes.
 pub(super) async fn record_managed_fields(attempt: &mut Attempt<'_, '_>) -> Progress {
     if attempt.is_managed {
         return NEXT;
@@ -60,7 +60,7 @@ pub(super) async fn record_managed_fields(attempt: &mut Attempt<'_, '_>) -> Prog
     NEXT
 }
 
-/// Lets plugins, webhooks and policies change the object, and fills in defaults of what they added.
+/// Runs mutating admission, then defaults the fields that plugins, webhooks and policies added.
 pub(super) async fn admit_mutating(attempt: &mut Attempt<'_, '_>) -> Progress {
     let operation = attempt.operation();
     let Attempt { registry, mutation, object, live, .. } = attempt;
@@ -74,10 +74,10 @@ pub(super) async fn admit_mutating(attempt: &mut Attempt<'_, '_>) -> Progress {
     NEXT
 }
 
-/// Compares the uid and the resourceVersion that the writer expects with the live object's.
+/// Compares the uid and the resourceVersion that the writer expects with those of the stored object.
 pub(super) async fn check_preconditions(attempt: &mut Attempt<'_, '_>) -> Progress {
     let expected = preconditions(attempt);
-    attempt.mutation.expected(&expected);
+    attempt.mutation.trace_preconditions(&expected);
     expected?;
     NEXT
 }
@@ -86,10 +86,10 @@ fn preconditions(attempt: &Attempt<'_, '_>) -> Result<()> {
     let Attempt { row, mutation, object, .. } = attempt;
     let Live { change, key, old, .. } = live(&attempt.live)?;
     let uid = object_meta::text(old, "uid");
-    if let Some(wanted) = change.required_uid().filter(|wanted| *wanted != uid) {
+    if let Some(required) = change.required_uid().filter(|required| *required != uid) {
         return Err(mutation.conflict(format!(
             "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+             Precondition failed: UID in precondition: {required}, UID in object meta: {uid}"
         )));
     }
     let version = object_meta::text(object, "resourceVersion");
@@ -116,14 +116,15 @@ fn preconditions(attempt: &Attempt<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Asks whether the writer may write this content: nobody gives away permissions that they lack.
+/// Authorizes the content of a role or binding: a user cannot grant permissions that they do not hold.
 pub(super) async fn authorize_content(attempt: &mut Attempt<'_, '_>) -> Progress {
     let old = attempt.live.as_ref().map(|live| &*live.old_served);
     attempt.registry.authorize_content(attempt.mutation, &attempt.object, old).await?;
     NEXT
 }
 
-/// Gives a new object what the server decides: uid, time, name, and what its strategy fills in and reserves.
+/// Fills in what the server sets on a new object: uid, creation time, generated name, and what its strategy fills in and
+/// reserves.
 pub(super) async fn prepare_new(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, .. } = attempt;
     if !attempt.is_update_that_creates {
@@ -139,12 +140,12 @@ pub(super) async fn prepare_new(attempt: &mut Attempt<'_, '_>) -> Progress {
     attempt.reservation = row.strategy.begin_create(&context, &mut stored, *registry).await?;
     let mut warnings = std::mem::take(&mut context.warnings);
     mutation.warnings.append(&mut warnings);
-    mutation.prepared(before, &stored);
+    mutation.trace_preparation(before, &stored);
     attempt.stored = stored;
     NEXT
 }
 
-/// Keeps of the live object what a writer may not change, and lets the strategy decide the rest.
+/// Restores the fields that a writer may not change, and lets the strategy prepare the rest.
 pub(super) async fn prepare_changed(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, .. } = attempt;
     let old = live(&attempt.live)?.old.clone();
@@ -156,12 +157,12 @@ pub(super) async fn prepare_changed(attempt: &mut Attempt<'_, '_>) -> Progress {
     attempt.reservation = row.strategy.begin_update(&context, &mut stored, &old, *registry).await?;
     let mut warnings = std::mem::take(&mut context.warnings);
     mutation.warnings.append(&mut warnings);
-    mutation.prepared(before, &stored);
+    mutation.trace_preparation(before, &stored);
     attempt.stored = stored;
     NEXT
 }
 
-/// Finds every field error at once, and what there is to warn of.
+/// Validates the object, with every field error at once, and collects the strategy's warnings.
 pub(super) async fn validate(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, stored, name, live, .. } = attempt;
     let context = registry.write_context(mutation, name);
@@ -169,7 +170,7 @@ pub(super) async fn validate(attempt: &mut Attempt<'_, '_>) -> Progress {
         None => row.strategy.validate(&context, stored),
         Some(live) => row.strategy.validate_update(&context, stored, &live.old),
     };
-    mutation.validated(&errors);
+    mutation.trace_validation(&errors);
     if !errors.is_empty() {
         return Err(Error::Invalid(context.invalid(name, &errors)));
     }
@@ -181,7 +182,7 @@ pub(super) async fn validate(attempt: &mut Attempt<'_, '_>) -> Progress {
     NEXT
 }
 
-/// Asks whether the writer of an update may create, where the update creates its object.
+/// Authorizes the verb `create` when an update creates its object.
 pub(super) async fn authorize_creation(attempt: &mut Attempt<'_, '_>) -> Progress {
     if attempt.is_update_that_creates {
         attempt.registry.authorize_creation(attempt.mutation, &attempt.name).await?;
@@ -189,7 +190,8 @@ pub(super) async fn authorize_creation(attempt: &mut Attempt<'_, '_>) -> Progres
     NEXT
 }
 
-/// Brings the object into the form in which it is stored, and shows it to validating admission. A webhook converts last.
+/// Brings the object into its stored form and runs validating admission on it. A conversion webhook is called last, after
+/// admission.
 pub(super) async fn admit_validating(attempt: &mut Attempt<'_, '_>) -> Progress {
     let operation = attempt.operation();
     let Attempt { registry, row, mutation, stored, live, .. } = attempt;
@@ -199,8 +201,8 @@ pub(super) async fn admit_validating(attempt: &mut Attempt<'_, '_>) -> Progress 
         *stored = registry.as_served(row, row.resource.storage_version(), stored.take()).await?;
     }
     row.strategy.canonicalize(stored);
-    // What a reader would find defaulted is stored so: defaults that follow from what the strategy decided, and those of
-    // the stored version that the request's version does not have.
+    // Stores the defaults that a reader would see: those that follow from what the strategy decided, and those that only
+    // the storage version has.
     set_defaults(mutation.target.row.storage_version(), stored);
     if row.converter.is_none() {
         registry.validate_admission(operation, mutation, stored, old.as_deref()).await?;
@@ -208,34 +210,34 @@ pub(super) async fn admit_validating(attempt: &mut Attempt<'_, '_>) -> Progress 
     NEXT
 }
 
-/// Writes a new object, unless its name is taken.
+/// Stores a new object, unless its name is taken.
 pub(super) async fn store_new(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, stored, name, given_version, .. } = attempt;
     let stored = stored.take();
     let key = row.key(mutation.namespace, name);
     let generates = !object_meta::text(&stored, "generateName").is_empty();
-    let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
+    let taken = || if generates { mutation.generated_name_taken(name) } else { mutation.already_exists(name) };
     if mutation.dry_run {
         if registry.current(row, mutation.namespace, name).await?.is_some() {
             return Err(Error::AlreadyExists(taken()));
         }
-        mutation.not_written(&key, "a dry run");
-        return done(Written { object: Arc::new(row.tried(stored, given_version)), created: true });
+        mutation.trace_not_written(&key, "a dry run");
+        return done(Written { object: Arc::new(row.dry_run_object(stored, given_version)), created: true });
     }
-    // The store itself refuses it, so a dry run passes.
+    // In Kubernetes the store refuses such an object, so that a dry run succeeds.
     if parse_unsigned(given_version).unwrap_or(0) != 0 {
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created").into());
     }
     let object = row.object(stored, 0);
     match registry.put(row, &key, 0, &object).await? {
         Outcome::Written { revision, .. } => {
-            mutation.stored(&key, StepOutcome::Stored, revision);
+            mutation.trace_storage(&key, StepOutcome::Stored, revision);
             row.wait_until_followed(revision).await;
             done(Written { object: Arc::new(object.at_revision(revision)), created: true })
         }
         Outcome::Refused(_) => {
             let mut status = taken();
-            mutation.stored(&key, StepOutcome::Refused, 0);
+            mutation.trace_storage(&key, StepOutcome::Refused, 0);
             if registry.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
                 status.message = format!("object is being deleted: {}", status.message);
             }
@@ -244,44 +246,44 @@ pub(super) async fn store_new(attempt: &mut Attempt<'_, '_>) -> Progress {
     }
 }
 
-/// Removes an object that waited for its deletion, where the update took its last finalizer.
+/// Removes an object that is being deleted when the update has removed its last finalizer.
 pub(super) async fn remove_released(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, stored, .. } = attempt;
     if !object_meta::is_to_be_deleted(stored) || row.strategy.is_held(stored) {
         return NEXT;
     }
     let Live { key, current, .. } = live(&attempt.live)?;
-    Ok(ControlFlow::Break(registry.delete_finished(row, mutation, key, current, stored.take()).await?))
+    Ok(ControlFlow::Break(registry.remove_released(row, mutation, key, current, stored.take()).await?))
 }
 
-/// Writes a changed object, unless it is as it was or another writer was faster.
+/// Stores a changed object, unless nothing has changed or another writer changed it first.
 pub(super) async fn store_changed(attempt: &mut Attempt<'_, '_>) -> Progress {
     let Attempt { registry, row, mutation, stored, .. } = attempt;
     let Live { key, current, .. } = live(&attempt.live)?;
     let object = row.object(stored.take(), current.revision);
     if object.bytes() == current.bytes() && (mutation.dry_run || !registry.is_stale(row, key).await?) {
-        mutation.not_written(key, "it is as it was");
+        mutation.trace_not_written(key, "it is as it was");
         return done(Written { object: Arc::clone(current), created: false });
     }
     if mutation.dry_run {
-        mutation.not_written(key, "a dry run");
+        mutation.trace_not_written(key, "a dry run");
         return done(Written { object: Arc::new(object), created: false });
     }
     match registry.put(row, key, current.revision, &object).await? {
         Outcome::Written { revision, .. } => {
-            mutation.stored(key, StepOutcome::Stored, revision);
+            mutation.trace_storage(key, StepOutcome::Stored, revision);
             row.wait_until_followed(revision).await;
             done(Written { object: Arc::new(object.at_revision(revision)), created: false })
         }
         Outcome::Refused(_) => {
-            mutation.stored(key, StepOutcome::Outrun, 0);
+            mutation.trace_storage(key, StepOutcome::Outrun, 0);
             Ok(ControlFlow::Break(None))
         }
     }
 }
 
 impl Registry {
-    /// Whether what did not change is to be written all the same, because today it would be encrypted otherwise.
+    /// Tells whether an unchanged object must be written all the same, because it is encrypted with an old key.
     async fn is_stale(&self, row: &super::row::Row, key: &str) -> Result<bool> {
         if !row.transformer.is_configured() {
             return Ok(false);
@@ -290,7 +292,7 @@ impl Registry {
         Ok(entry.is_some_and(|entry| row.transformer.is_stale(&entry.value)))
     }
 
-    /// Shows validating admission the object as it will be stored, in the request's version.
+    /// Runs validating admission on the object as it will be stored, converted to the request's version.
     async fn validate_admission(
         &self,
         operation: Operation,

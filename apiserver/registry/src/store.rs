@@ -1,8 +1,8 @@
-//! Create and update: the stages that every mutation goes through, as a list of values, and the loop around them.
+//! Create and update: the list of stages of each, the driver that runs them, and the retry loop around it.
 //!
-//! One driver runs the stages. Where another writer was faster, an update begins again from the top.
+//! An update that loses to another writer starts again from the first stage.
 //! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry/store.go and the handlers' transformers. As there,
-//! managed fields are noted before mutating admission: nobody owns what plugins fill in.
+//! managed fields are recorded before mutating admission, so that no manager owns the fields that plugins fill in.
 
 use super::attempt::{Attempt, Live, Progress};
 use super::mutation::{Change, Mutation, Written};
@@ -18,22 +18,22 @@ use std::sync::Arc;
 use strategy::object_meta;
 use strategy::{Reservation, Stored};
 
-/// Names that are tried before a generated one is given up.
+/// Maximum number of generated names that one creation tries.
 const NAME_ATTEMPTS: usize = 8;
-/// Rounds of one write before it is given up: each lost one means that another writer won.
+/// Maximum number of attempts of one update. An attempt fails only when another writer has changed the object first.
 const WRITE_ATTEMPTS: usize = 64;
 
-/// Whether a change has written the managed fields itself.
+/// Tells whether a change has already recorded the managed fields, as server-side apply does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Managed {
     Already,
     NotYet,
 }
 
-/// One stage of a write.
+/// One stage of a create or an update.
 type Stage = for<'s> fn(&'s mut Attempt<'_, '_>) -> BoxFuture<'s, Progress>;
 
-/// The stages of a creation, in their order.
+/// The stages of a create, in order.
 const CREATE: &[Stage] = &[
     |attempt| Box::pin(stages::record_managed_fields(attempt)),
     |attempt| Box::pin(stages::admit_mutating(attempt)),
@@ -45,7 +45,7 @@ const CREATE: &[Stage] = &[
     |attempt| Box::pin(stages::store_new(attempt)),
 ];
 
-/// The stages of an update, in their order.
+/// The stages of an update, in order.
 const UPDATE: &[Stage] = &[
     |attempt| Box::pin(stages::apply_change(attempt)),
     |attempt| Box::pin(stages::record_managed_fields(attempt)),
@@ -59,7 +59,8 @@ const UPDATE: &[Stage] = &[
     |attempt| Box::pin(stages::store_changed(attempt)),
 ];
 
-/// Runs the stages of one try until one ends it. What was reserved is kept or let go by what became of the write.
+/// Runs the stages of one attempt until one of them ends it. Then keeps or releases what the strategy has reserved,
+/// depending on whether the object was stored.
 async fn drive(mut attempt: Attempt<'_, '_>, stages: &[Stage]) -> Result<Option<Written>> {
     let mut outcome = Ok(None);
     for stage in stages {
@@ -86,28 +87,28 @@ async fn drive(mut attempt: Attempt<'_, '_>, stages: &[Stage]) -> Result<Option<
 }
 
 impl Registry {
-    /// Creates the object of a body that has been decoded and defaulted, in the request's version.
+    /// Creates an object from a decoded and defaulted body in the request's version.
     pub async fn create(&self, mutation: &mut Mutation<'_>, mut body: Value) -> Result<Written> {
         let row = self.row(&mutation.target.row)?;
         refuse_while_terminating(&row)?;
         let generates = object_meta::text(&body, "name").is_empty();
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
-            mutation.attempt(tries);
+            attempts += 1;
+            mutation.attempt(attempts);
             mutation.warnings.clear();
-            // Only a generated name is tried more than once.
+            // Only a creation with a generated name is attempted more than once.
             let object = if generates { body.clone() } else { body.take() };
             match self.attempt_create(&row, mutation, object, None).await {
-                Err(taken) if taken.is_already_exists() && generates && tries < NAME_ATTEMPTS => {}
-                outcome => return self.answered(&row, mutation, outcome?).await,
+                Err(taken) if taken.is_already_exists() && generates && attempts < NAME_ATTEMPTS => {}
+                outcome => return self.in_request_version(&row, mutation, outcome?).await,
             }
         }
     }
 
-    /// What was written, as the request's version shows it.
-    async fn answered(&self, row: &Row, mutation: &Mutation<'_>, written: Written) -> Result<Written> {
-        let object = self.shown_one(row, mutation.target, written.object).await?;
+    /// Converts a written object to the request's version.
+    async fn in_request_version(&self, row: &Row, mutation: &Mutation<'_>, written: Written) -> Result<Written> {
+        let object = self.convert_one(row, mutation.target, written.object).await?;
         Ok(Written { object, ..written })
     }
 
@@ -135,7 +136,7 @@ impl Registry {
         Ok(written.ok_or_else(|| Status::internal("a creation has no other writer to lose to"))?)
     }
 
-    /// Changes the object of the mutation's name, as often as it takes to win against other writers.
+    /// Updates the object that the mutation names, and tries again when another writer has changed it meanwhile.
     pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written> {
         let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
@@ -143,7 +144,7 @@ impl Registry {
             mutation.attempt(attempt);
             mutation.warnings.clear();
             let Some(current) = self.current(&row, mutation.namespace, mutation.name).await? else {
-                // Kinds that a PUT may create can be created through any of their endpoints.
+                // A kind that a PUT may create can also be created through its subresources.
                 let may_create =
                     (mutation.subresource.is_empty() && change.creates()) || row.strategy.allow_create_on_update();
                 if !may_create {
@@ -153,19 +154,19 @@ impl Registry {
                 set_defaults(mutation.served(), &mut changed.object);
                 let managed = if changed.managed { Managed::Already } else { Managed::NotYet };
                 match self.attempt_create(&row, mutation, changed.object, Some(managed)).await {
-                    // Somebody made it meanwhile: now it is an update.
+                    // Another writer created it meanwhile: the next attempt updates it.
                     Err(taken) if taken.is_already_exists() => continue,
-                    outcome => return self.answered(&row, mutation, outcome?).await,
+                    outcome => return self.in_request_version(&row, mutation, outcome?).await,
                 }
             };
             if let Some(written) = self.attempt_update(&row, mutation, change, &key, &current).await? {
-                return self.answered(&row, mutation, written).await;
+                return self.in_request_version(&row, mutation, written).await;
             }
         }
         Err(mutation.modified())
     }
 
-    /// `None`: another writer was faster.
+    /// Runs one attempt of an update; `None` when another writer changed the object first.
     async fn attempt_update(
         &self,
         row: &Row,
@@ -200,16 +201,16 @@ impl Registry {
     }
 }
 
-/// What has become of the write that something was reserved for.
+/// Tells whether the object was stored, for the reservations that belong to the write.
 fn stored_as<T>(outcome: &Result<T>) -> Stored {
     match outcome {
         Ok(_) => Stored::Yes,
-        Err(error) if error.is_store_silent() => Stored::Unknown,
+        Err(error) if error.is_outcome_unknown() => Stored::Unknown,
         Err(_) => Stored::No,
     }
 }
 
-/// A definition that is being deleted takes no new objects, or it would never be done.
+/// Refuses to create custom resources whose definition is being deleted: otherwise its deletion might never finish.
 fn refuse_while_terminating(row: &Row) -> Result<()> {
     if !row.resource.is_terminating {
         return Ok(());

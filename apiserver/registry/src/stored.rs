@@ -1,7 +1,7 @@
-//! What the store holds becomes an object, unless it is none of its row.
+//! Decodes the values of the store into objects, and refuses a value that is no object of its row.
 //!
 //! Only API servers write below a row's prefix, but the store may be shared with others, and a value may be damaged.
-//! So what does not fit is told apart here instead of being served. Corresponds to the decoding half of
+//! Such a value is reported as unreadable instead of being served. Corresponds to the decoding half of
 //! k8s.io/apiserver/pkg/storage/etcd3/decoder.go.
 
 use cacher::Decode;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use storage::Entry;
 
-/// What Kubernetes' protobuf values begin with.
+/// Prefix of values in Kubernetes' protobuf encoding.
 const PROTOBUF: &[u8] = b"k8s\0";
 
-/// Makes objects of the row whose keys begin with `prefix`. An error says what is wrong with the value.
+/// Returns the decoder of the row whose keys begin with `prefix`. Its errors say what is wrong with a value.
 pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer) -> Decode {
     let transformer = transformer.clone();
     let (resource, prefix) = (resource.clone(), prefix.to_owned());
@@ -35,30 +35,30 @@ pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer
     })
 }
 
-/// Which of the row's versions it is in: not always the one that is written today.
+/// Finds the version that a value is stored in. It may be older than the current storage version.
 fn version_of(resource: &Resource, versions: &[String], value: &Value) -> Result<usize, String> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    let is_storage = |index: usize| versions[index] == version && resource.served[index].kind == kind;
-    if is_storage(resource.storage) {
+    let is_version = |index: usize| versions[index] == version && resource.served[index].kind == kind;
+    if is_version(resource.storage) {
         return Ok(resource.storage);
     }
-    (0..versions.len()).find(|index| is_storage(*index)).ok_or_else(|| {
-        let wanted = &resource.storage_version().kind;
+    (0..versions.len()).find(|index| is_version(*index)).ok_or_else(|| {
+        let expected = &resource.storage_version().kind;
         match (version, kind) {
-            ("", _) | (_, "") => format!("it has no apiVersion and kind; a {wanted} is expected"),
-            _ => format!("it is a {kind} of {version}; a {wanted} is expected"),
+            ("", _) | (_, "") => format!("it has no apiVersion and kind; a {expected} is expected"),
+            _ => format!("it is a {kind} of {version}; a {expected} is expected"),
         }
     })
 }
 
-/// An object that lies under another name than its own could be read but never be written.
-fn check_key(value: &Value, place: &str) -> Result<(), String> {
-    let text = |key: &str| value.pointer(key).and_then(Value::as_str).unwrap_or_default();
+/// Checks that an object lies under the key of its own name. Otherwise it could be read but never be written.
+fn check_key(value: &Value, key_suffix: &str) -> Result<(), String> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
     let rest = match namespace {
-        "" => Some(place),
-        namespace => place.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')),
+        "" => Some(key_suffix),
+        namespace => key_suffix.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')),
     };
     if name.is_empty() || rest != Some(name) {
         return Err(format!("it is named {name:?} in namespace {namespace:?}, which is not what its key says"));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_told_by_what_is_wrong() {
+    fn errors_say_what_is_wrong_with_a_value() {
         let hpa = br#"{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"a","namespace":"x"}}"#;
         let cases: [(&str, &[u8], &str); 8] = [
             ("x/a", b"", "unable to decode: EOF while parsing a value at line 1 column 0"),

@@ -1,4 +1,4 @@
-//! `Upkeep`: what a background loop of the server works with.
+//! `Upkeep`: the parts of the server that its background loops work with.
 //!
 //! Corresponds to the post-start hook context of k8s.io/apiserver/pkg/server.
 
@@ -8,14 +8,14 @@ use component_base::env::Env;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The parts of a server that its background loops share. Each loop gets a clone of it.
+/// Context of the server's background loops. Each loop gets a clone of it.
 #[derive(Clone)]
 pub struct Upkeep {
     pub env: Env,
     pub registry: Arc<Registry>,
-    /// Where a loop reports that its first work is done.
+    /// The hooks that a loop marks as finished.
     pub hooks: Arc<PostStartHooks>,
-    /// Cancelled when the server has announced its end. A loop that writes objects stops then.
+    /// Cancelled when the server begins to terminate. A loop that writes objects stops then.
     pub ending: CancellationToken,
 }
 
@@ -29,7 +29,7 @@ impl Upkeep {
         }
     }
 
-    /// Runs a loop that writes objects: until the server announces its end.
+    /// Runs a loop that writes objects until the server begins to terminate.
     pub async fn until_end(&self, work: impl Future<Output = ()>) {
         tokio::select! {
             biased;

@@ -43,7 +43,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     let uid = object_meta::text(&binding, "uid").to_owned();
     let now = call.server.env.wall();
     let edit = Edit(|pod: &Value| bound(pod, &binding, &name, &uid, now));
-    mutation.admission = Admission::Done;
+    mutation.admission = Admission::Skipped;
     call.update(&mut mutation, &edit).await?;
     Ok(answer::created(&form))
 }

@@ -132,14 +132,14 @@ async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) ->
         let mark = Mark { target, options: &options, now: call.server.env.wall() };
         let update = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
         let mutation = call.mutation(target, "", false, &update);
-        let mut mutation = Mutation { subresource: "status", admission: Admission::Done, ..mutation };
+        let mut mutation = Mutation { subresource: "status", admission: Admission::Skipped, ..mutation };
         let marked = call.server.registry.update(&mut mutation, &mark).await?;
         if let Some(version) = &mut options.resource_version {
             *version = marked.object.revision.to_string();
         }
     }
     let mutation = call.mutation(target, "", options.dry_run, &options.given);
-    let mut mutation = Mutation { subresource: "", admission: Admission::Done, ..mutation };
+    let mut mutation = Mutation { subresource: "", admission: Admission::Skipped, ..mutation };
     call.delete(&mut mutation, &options).await.map(drop)
 }
 

@@ -311,7 +311,7 @@ impl Call<'_> {
             subresource: &self.info.subresource,
             user: self.user,
             dry_run,
-            admission: Admission::Whole,
+            admission: Admission::Named,
             deadline: self.deadline(),
             options,
             manager,

@@ -144,7 +144,7 @@ impl Stream {
             })
             .collect();
         let objects = changes.iter().map(|change| change.object.clone()).collect();
-        let shown = self.server.registry.shown_to_watch(&self.row, &self.encoder.target, objects).await?;
+        let shown = self.server.registry.convert_for_watch(&self.row, &self.encoder.target, objects).await?;
         changes.into_iter().zip(shown).for_each(|(change, object)| change.object = object);
         Ok(events)
     }
