@@ -47,14 +47,33 @@ fn crate_of_row(line: &str) -> &str {
 /// Paths are those of the workspace, or below the folder that the row or the page is about.
 fn is_there(root: &Path, row: &str, path: &str) -> bool {
     let folders = ["", row, "apiserver", "controller-manager", "scheduler", "kubelet-sim"];
-    let is_below =
-        |folder: &str| root.join(folder).join(path).exists() || root.join(folder).join("src").join(path).exists();
+    let is_below = |folder: &str| {
+        let folder = root.join(folder);
+        holds_a_file(&folder.join(path)) || holds_a_file(&folder.join("src").join(path))
+    };
     WRITTEN_BY_THE_READER.contains(&path) || folders.into_iter().any(is_below)
+}
+
+/// Whether a file is there, or a folder with a file in it. A fresh clone has no empty folders.
+fn holds_a_file(path: &Path) -> bool {
+    let entries = || fs::read_dir(path).into_iter().flatten().flatten();
+    path.is_file() || entries().any(|entry| holds_a_file(&entry.path()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_path;
+    use super::{holds_a_file, is_path};
+    use std::fs;
+
+    #[test]
+    fn an_empty_folder_is_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("a/b");
+        fs::create_dir_all(&folder).unwrap();
+        assert!(!holds_a_file(&root.path().join("a")));
+        fs::write(folder.join("c.rs"), "").unwrap();
+        assert!(holds_a_file(&root.path().join("a")));
+    }
 
     #[test]
     fn what_is_a_path() {
