@@ -24,7 +24,7 @@ pub fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status
             list::respond(call, target, &form, listed)
         }
         STORE => present::object(call, target, &form, 200, &store),
-        other => Err(Status::not_found("", "componentstatuses", other)),
+        other => Err(Status::not_found(&target.served().group, &target.served().resource, other)),
     }
 }
 

@@ -10,7 +10,6 @@ pub mod connect;
 pub mod container_choice;
 pub mod create;
 pub mod delete;
-pub mod deprecated;
 pub mod eviction;
 pub mod get;
 pub mod list;
@@ -83,7 +82,7 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
         }
         resolved => resolved?,
     };
-    call.record.warn(deprecated::warning(&target).map(Text::into_owned));
+    call.record.warn(target.served().deprecation.clone().map(Text::into_owned));
     if call.info.subresource.is_empty() {
         verb(call, &target, body).await
     } else {

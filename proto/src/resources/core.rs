@@ -25,6 +25,7 @@ pub(super) fn rows() -> Vec<Resource> {
         CORE.namespaced("bindings", "Binding").computed(&[Verb::Create]),
         CORE.cluster("componentstatuses", "ComponentStatus")
             .short("cs")
+            .deprecated("v1 ComponentStatus is deprecated in v1.19+")
             .computed(&[Verb::Get, Verb::List])
             .columns(component_status_columns()),
         CORE.namespaced("configmaps", "ConfigMap").short("cm").columns(vec![
@@ -37,6 +38,7 @@ pub(super) fn rows() -> Vec<Resource> {
         CORE.namespaced("endpoints", "Endpoints")
             .stored_at("services/endpoints")
             .short("ep")
+            .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
             .columns(columns::endpoints::endpoints_columns()),
         CORE.namespaced("events", "Event")
             .expires()

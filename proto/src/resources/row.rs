@@ -104,6 +104,12 @@ impl Resource {
         Self { expires: true, ..self }
     }
 
+    /// Sets the warning that answers each request for the version.
+    pub(super) fn deprecated(mut self, warning: &'static str) -> Self {
+        self.last().deprecation = Some(warning.into());
+        self
+    }
+
     pub(super) fn verbs(mut self, verbs: &'static [Verb]) -> Self {
         self.last().verbs = verbs;
         self

@@ -34,12 +34,12 @@ impl PolicyMeters {
         }
     }
 
-    /// `why` is the error of an expression; the last argument is the enforcement action, if the metric has one.
+    /// `error` is the kind of an expression's error, and `action` the enforcement action, if the metric has one.
     pub fn observe(
         &self,
         policy: &str,
         binding: &str,
-        why: Option<&str>,
+        error: Option<ErrorType>,
         action: Option<&'static str>,
         elapsed: Duration,
     ) {
@@ -47,7 +47,7 @@ impl PolicyMeters {
         let labels: Labels = action
             .into_iter()
             .chain([
-                ("error_type", error_type(why).to_owned()),
+                ("error_type", error.map_or("no_error", ErrorType::label).to_owned()),
                 ("policy", policy.to_owned()),
                 ("policy_binding", binding.to_owned()),
             ])
@@ -57,12 +57,20 @@ impl PolicyMeters {
     }
 }
 
-/// Returns the error type, which is derived from the text of the error.
-fn error_type(why: Option<&str>) -> &'static str {
-    match why {
-        None => "no_error",
-        Some(why) if why.starts_with("compilation") => "compile_error",
-        Some(why) if why.starts_with("validation failed due to running out of cost budget") => "out_of_budget",
-        Some(_) => "invalid_error",
+/// Kind of an error as the label `error_type` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorType {
+    Compile,
+    OutOfBudget,
+    Invalid,
+}
+
+impl ErrorType {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Compile => "compile_error",
+            Self::OutOfBudget => "out_of_budget",
+            Self::Invalid => "invalid_error",
+        }
     }
 }

@@ -15,6 +15,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
 
 use super::budget::Budget;
+use super::error::ExpressionError;
 use super::facts::Facts;
 use super::variables::Variables;
 use cel::admission::{Expression, Scope};
@@ -40,7 +41,7 @@ pub enum Verdict {
     /// The name of the first condition that is false.
     DoesNotMatch(String),
     /// The errors of all conditions, in Kubernetes' wording; the failure policy decides.
-    Error(String),
+    Error(ExpressionError),
 }
 
 impl MatchConditions {
@@ -63,22 +64,25 @@ impl MatchConditions {
         let mut results = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             results.push(match &condition.expression {
-                Err(why) => Err(format!("compilation error: {why}")),
+                Err(why) => Err(ExpressionError::Compilation(why.clone())),
                 Ok(expression) => match Variables::none().evaluate(expression, facts, &mut budget) {
-                    Ok(outcome) => outcome,
-                    Err(spent) => return Verdict::Error(spent.to_string()),
+                    Ok(outcome) => outcome.map_err(ExpressionError::Evaluation),
+                    Err(spent) => return Verdict::Error(spent.into()),
                 },
             });
         }
-        let is_false = |result: &Result<Value, String>| matches!(result, Ok(Value::Bool(false)));
+        let is_false = |result: &Result<Value, ExpressionError>| matches!(result, Ok(Value::Bool(false)));
         if let Some(place) = results.iter().position(is_false) {
             return Verdict::DoesNotMatch(self.conditions[place].name.clone());
         }
-        let mut errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        let mut errors: Vec<ExpressionError> = results.into_iter().filter_map(Result::err).collect();
         match errors.len() {
             0 => Verdict::Matches,
             1 => Verdict::Error(errors.remove(0)),
-            _ => Verdict::Error(format!("[{}]", errors.join(", "))),
+            _ => {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Verdict::Error(ExpressionError::Evaluation(format!("[{}]", errors.join(", "))))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod authorizer;
 pub mod budget;
+pub mod error;
 pub mod facts;
 pub mod match_conditions;
 #[cfg(test)]
@@ -15,6 +16,7 @@ pub mod variables;
 
 pub use authorizer::Authorizer;
 pub use budget::{Budget, OutOfBudget};
+pub use error::ExpressionError;
 pub use facts::{Facts, Subject};
 pub use match_conditions::{MatchConditions, Verdict};
 pub use variables::Variables;

@@ -188,7 +188,7 @@ async fn match_conditions_agree_or_one_decides() {
     let broken = "expression 'object.nothing' resulted in error: no such key: nothing";
     assert_eq!(
         verdict(json!([condition("a", "true"), condition("b", "object.nothing == 1")])),
-        Verdict::Error(broken.replace("object.nothing", "object.nothing == 1"))
+        Verdict::Error(broken.replace("object.nothing", "object.nothing == 1").into())
     );
     assert_eq!(
         verdict(json!([condition("a", "object.nothing == 1"), condition("b", "params.x")])),
@@ -196,6 +196,7 @@ async fn match_conditions_agree_or_one_decides() {
             "[expression 'object.nothing == 1' resulted in error: no such key: nothing, compilation error: compilation \
              failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params.x\n | ^]"
                 .to_owned()
+                .into()
         )
     );
     // No namespace is set here.
@@ -211,6 +212,6 @@ async fn nothing_runs_for_long() {
         (0..4).map(|index| json!({"name": format!("n{index}"), "expression": nested})).collect();
     assert_eq!(
         MatchConditions::compile(&json!(conditions), &MATCH_CONDITION).evaluate(&facts().await),
-        Verdict::Error(OutOfBudget.to_string())
+        Verdict::Error(OutOfBudget.into())
     );
 }

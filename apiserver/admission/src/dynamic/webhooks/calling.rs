@@ -94,10 +94,10 @@ impl Caller {
             Verdict::Matches => Ok(Some(place)),
             Verdict::DoesNotMatch(_) => Ok(None),
             Verdict::Error(why) if hook.ignores_failures => {
-                attributes.record_ignored_failure(self.traced_hook(&name_of(hook)), &why, None);
+                attributes.record_ignored_failure(self.traced_hook(&name_of(hook)), &why.to_string(), None);
                 Ok(None)
             }
-            Verdict::Error(why) => Err(attributes.forbidden(why)),
+            Verdict::Error(why) => Err(attributes.forbidden(why.to_string())),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::apply_configuration;
 use super::json_patch;
-use crate::dynamic::expressions::{Budget, Facts, MatchConditions, Variables, Verdict};
+use crate::dynamic::expressions::{Budget, ExpressionError, Facts, MatchConditions, Variables, Verdict};
 use crate::dynamic::matching::MatchResources;
 use crate::dynamic::policies::{FailurePolicy, params, source};
 use cel::admission::Declared;
@@ -79,7 +79,7 @@ impl source::Definition for Definition {
 
 impl Definition {
     /// Tells whether the match conditions hold.
-    pub fn applies(&self, facts: &Facts) -> Result<bool, String> {
+    pub fn applies(&self, facts: &Facts) -> Result<bool, ExpressionError> {
         match self.conditions.evaluate(facts) {
             Verdict::Matches => Ok(true),
             Verdict::DoesNotMatch(_) => Ok(false),
@@ -94,15 +94,16 @@ impl Definition {
         facts: &Facts,
         object: &Json,
         schema: Merging<'_>,
-    ) -> Result<Json, String> {
-        let expression = mutation.expression.as_ref().map_err(|why| format!("compilation error: {why}"))?;
+    ) -> Result<Json, ExpressionError> {
+        let compiled = mutation.expression.as_ref();
+        let expression = compiled.map_err(|why| ExpressionError::Compilation(why.clone()))?;
         let mut variables = Variables::of_policy(&self.variables);
-        let value =
-            variables.evaluate(expression, facts, &mut Budget::of_policy()).map_err(|spent| spent.to_string())??;
-        match (mutation.patch_type, &value) {
+        let value = variables.evaluate(expression, facts, &mut Budget::of_policy())??;
+        let mutated = match (mutation.patch_type, &value) {
             (PatchType::ApplyConfiguration, Value::Message(_)) => apply_configuration::apply(schema, object, &value),
             (PatchType::JsonPatch, Value::List(operations)) => json_patch::apply(object, &operations.items),
             (_, other) => Err(format!("unsupported return type: {}", other.type_name())),
-        }
+        };
+        mutated.map_err(ExpressionError::Evaluation)
     }
 }

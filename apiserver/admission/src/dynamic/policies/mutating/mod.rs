@@ -13,7 +13,7 @@ use super::params;
 use super::source::{PolicyHook, PolicySource};
 use super::view::View;
 use crate::dynamic::admission_request::is_of_resource;
-use crate::dynamic::expressions::Authorizer;
+use crate::dynamic::expressions::{Authorizer, ExpressionError};
 use crate::dynamic::matching::is_hidden_from_policies;
 use crate::dynamic::versioned_attributes::{VersionedAttributes, decoded, restored};
 use crate::metrics::policies::PolicyMeters;
@@ -192,7 +192,7 @@ impl Pass<'_> {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
-                self.fail(invocation, attributes, &why);
+                self.fail(invocation, attributes, &why.to_string());
                 return Ok(false);
             }
         }
@@ -200,7 +200,8 @@ impl Pass<'_> {
         for mutation in &definition.mutations {
             let began = self.plugin.env.now();
             let mutated = self.mutated(invocation, mutation, attributes).await?;
-            let (error, elapsed) = (mutated.as_ref().err().map(String::as_str), self.plugin.env.now() - began);
+            let elapsed = self.plugin.env.now() - began;
+            let error = mutated.as_ref().err().map(ExpressionError::error_type);
             self.plugin.meters.observe(&invocation.hook.name, invocation.binding, error, None, elapsed);
             match mutated {
                 Ok(None) => {}
@@ -209,7 +210,7 @@ impl Pass<'_> {
                     self.view.forget_objects();
                     attributes.replace_object(mutated);
                 }
-                Err(why) => self.fail(invocation, attributes, &why),
+                Err(why) => self.fail(invocation, attributes, &why.to_string()),
             }
         }
         Ok(changed)
@@ -226,7 +227,7 @@ impl Pass<'_> {
         invocation: &Invocation<'_>,
         mutation: &Mutation,
         attributes: &Attributes<'_>,
-    ) -> Result<Result<Option<Value>, String>, Status> {
+    ) -> Result<Result<Option<Value>, ExpressionError>, Status> {
         if attributes.object.is_none() {
             return Ok(Ok(None));
         }
@@ -244,7 +245,7 @@ impl Pass<'_> {
             Err(why) => return Ok(Err(why)),
         };
         if let Some(why) = is_of_resource.then(|| mistake(served, &mutated)).flatten() {
-            return Ok(Err(why));
+            return Ok(Err(why.into()));
         }
         let mut mutated = decoded(attributes, version, mutated)?;
         if is_of_resource {

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the validator of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
-use crate::dynamic::expressions::{Budget, Facts, MatchConditions, OutOfBudget, Variables, Verdict};
+use crate::dynamic::expressions::{Budget, ExpressionError, Facts, MatchConditions, OutOfBudget, Variables, Verdict};
 use crate::dynamic::matching::MatchResources;
 use crate::dynamic::policies::{FailurePolicy, params, source};
 use cel::admission::Declared;
@@ -57,7 +57,7 @@ pub struct Decision {
 pub enum Outcome {
     Admit,
     /// The evaluation failed.
-    Error(String),
+    Error(ExpressionError),
     /// The message, and the reason of the response's status.
     Deny(String, String),
 }
@@ -66,7 +66,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditAnnotation {
     pub key: String,
-    pub value: Result<String, String>,
+    pub value: Result<String, ExpressionError>,
     pub elapsed: Duration,
 }
 
@@ -78,8 +78,8 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    fn error(why: impl ToString) -> Self {
-        let decision = Decision { place: 0, outcome: Outcome::Error(why.to_string()), elapsed: Duration::ZERO };
+    fn error(why: impl Into<ExpressionError>) -> Self {
+        let decision = Decision { place: 0, outcome: Outcome::Error(why.into()), elapsed: Duration::ZERO };
         Self { decisions: vec![decision], notes: Vec::new() }
     }
 }
@@ -181,10 +181,10 @@ impl Run<'_> {
             let value = match result {
                 Ok(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
                 Ok(Value::String(_) | Value::Null) => continue,
-                Ok(other) => Err(format!(
+                Ok(other) => Err(ExpressionError::Evaluation(format!(
                     "valueExpression resulted in unsupported return type: {}. Return type must be either string or null.",
                     other.type_name()
-                )),
+                ))),
                 Err(_) if definition.failure_policy == FailurePolicy::Ignore => continue,
                 Err(why) => Err(why),
             };
@@ -193,10 +193,17 @@ impl Run<'_> {
         Ok(Evaluation { decisions, notes })
     }
 
-    fn value(&mut self, compiled: &Compiled, budget: &mut Budget) -> Result<Result<Value, String>, OutOfBudget> {
+    fn value(
+        &mut self,
+        compiled: &Compiled,
+        budget: &mut Budget,
+    ) -> Result<Result<Value, ExpressionError>, OutOfBudget> {
         match compiled {
-            Ok(expression) => self.variables.evaluate(expression, &self.facts, budget),
-            Err(why) => Ok(Err(format!("compilation error: {why}"))),
+            Ok(expression) => {
+                let outcome = self.variables.evaluate(expression, &self.facts, budget)?;
+                Ok(outcome.map_err(ExpressionError::Evaluation))
+            }
+            Err(why) => Ok(Err(ExpressionError::Compilation(why.clone()))),
         }
     }
 
@@ -204,7 +211,7 @@ impl Run<'_> {
         let mut message = String::new();
         if let Some(expression) = &validation.message_expression {
             match self.value(expression, budget) {
-                Err(spent) => return Outcome::Error(format!("failed messageExpression: {spent}")),
+                Err(spent) => return Outcome::Error(format!("failed messageExpression: {spent}").into()),
                 Ok(Ok(Value::String(text))) => {
                     let text = text.trim();
                     if text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n') {

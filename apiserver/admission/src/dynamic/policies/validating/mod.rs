@@ -11,7 +11,7 @@ use super::binding::Binding;
 use super::params;
 use super::source::{PolicyHook, PolicySource};
 use super::view::View;
-use crate::dynamic::expressions::Authorizer;
+use crate::dynamic::expressions::{Authorizer, ExpressionError};
 use crate::dynamic::matching::is_hidden_from_policies;
 use crate::metrics::policies::PolicyMeters;
 use crate::traced::{HookDecision, TracedHook};
@@ -156,8 +156,9 @@ impl Pass<'_> {
         for decision in said.iter().flat_map(|said| &said.decisions) {
             match &decision.outcome {
                 Outcome::Admit => {}
-                Outcome::Error(why) if overlooks_errors => overlooked.push(why.as_str()),
-                Outcome::Error(why) | Outcome::Deny(why, _) => objections.push(why.as_str()),
+                Outcome::Error(why) if overlooks_errors => overlooked.push(why.to_string()),
+                Outcome::Error(why) => objections.push(why.to_string()),
+                Outcome::Deny(why, _) => objections.push(why.clone()),
             }
         }
         let refuses = binding.actions.iter().any(|action| action == "Deny");
@@ -214,7 +215,7 @@ impl Pass<'_> {
                 }
                 Err(why) => {
                     self.count(hook, binding, "deny", Some(&why), noted.elapsed);
-                    self.refuse(hook, Some(binding), why, "Invalid");
+                    self.refuse(hook, Some(binding), why.to_string(), "Invalid");
                 }
             }
         }
@@ -227,10 +228,10 @@ impl Pass<'_> {
             Outcome::Error(why) if hook.definition.failure_policy == FailurePolicy::Ignore => {
                 return self.count(hook, binding, "allow", Some(&why), elapsed);
             }
-            Outcome::Error(why) => (why.clone(), "Invalid".to_owned(), Some(why)),
+            Outcome::Error(why) => (why.to_string(), "Invalid".to_owned(), Some(why)),
             Outcome::Deny(message, reason) => (message, reason, None),
         };
-        let error = error.as_deref();
+        let error = error.as_ref();
         for action in &binding.actions {
             match action.as_str() {
                 "Deny" => {
@@ -267,10 +268,11 @@ impl Pass<'_> {
         hook: &PolicyHook<Definition>,
         binding: &Binding,
         action: &'static str,
-        error: Option<&str>,
-        d: Duration,
+        error: Option<&ExpressionError>,
+        elapsed: Duration,
     ) {
-        self.plugin.meters.observe(&hook.name, &binding.name, error, Some(action), d);
+        let error_type = error.map(ExpressionError::error_type);
+        self.plugin.meters.observe(&hook.name, &binding.name, error_type, Some(action), elapsed);
     }
 }
 
