@@ -70,7 +70,7 @@ async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> reg
 async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> registry::Result<()> {
     let mut deletion = options.clone();
     deletion.uid.get_or_insert_with(|| object_meta::text(pod, "uid").to_owned());
-    let verdict = match eviction::ignores_budgets(pod) {
+    let verdict = match eviction::decide_without_budgets(pod) {
         Some(verdict) => verdict,
         None => eviction::decide(pod, budgets(call).await?.iter().map(|budget| &**budget)),
     };
@@ -154,6 +154,6 @@ impl Change for Mark<'_> {
     fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> registry::Result<Changed> {
         let pod = current.ok_or_else(|| Status::internal("a mark needs a pod"))?;
         check_preconditions(self.target.served(), object_meta::text(pod, "name"), self.options, pod)?;
-        Ok(Changed { object: eviction::marked(pod, self.now), managed: true })
+        Ok(Changed { object: eviction::with_disruption_target(pod, self.now), managed: true })
     }
 }

@@ -1,4 +1,4 @@
-//! Admission webhooks as clients see them; the webhooks are services in this process.
+//! Admission webhooks, through the API. The webhooks are services in this process.
 
 mod denials;
 mod reviews;
@@ -21,32 +21,32 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+/// Names of the webhooks that were called, and the requests of their reviews.
+type Calls = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A server and webhooks beside it.
-struct World {
+/// A server, and webhooks beside it.
+struct Setup {
     api: Api,
     network: Registry,
-    /// By whom it was asked, and what.
-    asked: Asked,
+    calls: Calls,
 }
 
-fn reviewed(review: &Value, mut response: Value) -> String {
+fn review_answer(review: &Value, mut response: Value) -> String {
     response["uid"] = review["request"]["uid"].clone();
     json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}).to_string()
 }
 
 fn allow(review: &Value) -> String {
-    reviewed(review, json!({"allowed": true}))
+    review_answer(review, json!({"allowed": true}))
 }
 
 fn deny(review: &Value) -> String {
-    reviewed(review, json!({"allowed": false, "status": {"message": "not today"}}))
+    review_answer(review, json!({"allowed": false, "status": {"message": "not today"}}))
 }
 
 fn patch(review: &Value, operations: &Value) -> String {
     let patch = BASE64.encode(operations.to_string());
-    reviewed(review, json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
+    review_answer(review, json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
 fn put(review: &Value, path: &str, value: Value) -> String {
@@ -57,7 +57,7 @@ fn rule(resources: &[&str]) -> Value {
     json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": resources})
 }
 
-/// `short` is its host, too.
+/// Returns a webhook at the host `short`.
 fn webhook(short: &str, resources: &[&str]) -> Value {
     json!({
         "name": format!("{short}.hooks.test"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -72,31 +72,31 @@ fn with(mut webhook: Value, fields: Value) -> Value {
     webhook
 }
 
-fn map(name: &str) -> Value {
+fn config_map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-impl World {
+impl Setup {
     async fn start() -> Self {
         Self::of(Api::start().await)
     }
 
     fn of(api: Api) -> Self {
         let Network::InProcess(network) = api.server.server.env.network().clone() else { panic!("it is simulated") };
-        Self { api, network, asked: Asked::default() }
+        Self { api, network, calls: Calls::default() }
     }
 
-    /// A webhook that answers with this text, after so long.
+    /// Serves a webhook that answers with the text of `answer` after a delay.
     fn serve_after(&self, short: &str, delay: Duration, answer: impl Fn(&Value) -> String + Send + Sync + 'static) {
-        let (asked, env, answer) = (self.asked.clone(), self.api.server.server.env.clone(), Arc::new(answer));
+        let (calls, env, answer) = (self.calls.clone(), self.api.server.server.env.clone(), Arc::new(answer));
         let name = short.to_owned();
         let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-            let (asked, env, answer, name) = (asked.clone(), env.clone(), answer.clone(), name.clone());
+            let (calls, env, answer, name) = (calls.clone(), env.clone(), answer.clone(), name.clone());
             async move {
                 let bytes = to_bytes(request.into_body(), 1 << 20).await.unwrap();
                 let review: Value = serde_json::from_slice(&bytes).unwrap();
                 let text = answer(&review);
-                asked.lock().push((name, review["request"].clone()));
+                calls.lock().push((name, review["request"].clone()));
                 env.sleep(delay).await;
                 Ok::<_, Infallible>(Response::new(Body::from(text)))
             }
@@ -108,6 +108,7 @@ impl World {
         self.serve_after(short, Duration::ZERO, answer);
     }
 
+    /// Replaces the configuration `hooks` of a kind, and waits until the watch cache has it.
     async fn configure(&self, kind: &str, webhooks: &[Value]) {
         let name = format!("{}webhookconfigurations", kind.to_lowercase());
         let path = format!("{CONFIGURATIONS}/{name}");
@@ -129,29 +130,29 @@ impl World {
         self.configure("Validating", webhooks).await;
     }
 
-    /// Creates a map, whatever comes of it.
+    /// Sends the creation of a ConfigMap, which may be refused.
     async fn create(&self, name: &str) -> Answer {
-        self.api.post(MAPS, map(name)).await
+        self.api.post(MAPS, config_map(name)).await
     }
 
-    fn take_asked(&self) -> Vec<(String, Value)> {
-        std::mem::take(&mut self.asked.lock())
+    fn take_calls(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.calls.lock())
     }
 
     fn take_names(&self) -> Vec<String> {
-        self.take_asked().into_iter().map(|(name, _)| name).collect()
+        self.take_calls().into_iter().map(|(name, _)| name).collect()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_asked_about_the_write_and_may_change_it() {
-    let world = World::start().await;
-    world.serve("label", |review| put(review, "/metadata/labels", json!({"by": "hook"})));
-    world.mutating(&[webhook("label", &["configmaps"])]).await;
-    let made = world.create("one").await;
+    let setup = Setup::start().await;
+    setup.serve("label", |review| put(review, "/metadata/labels", json!({"by": "hook"})));
+    setup.mutating(&[webhook("label", &["configmaps"])]).await;
+    let made = setup.create("one").await;
     assert_eq!((made.code, &made.body["metadata"]["labels"]), (201, &json!({"by": "hook"})), "{}", made.text);
     assert_eq!(made.body["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"], json!(null), "nobody owns it");
-    let (_, mut request) = world.take_asked().remove(0);
+    let (_, mut request) = setup.take_calls().remove(0);
     assert!(request["uid"].as_str().is_some_and(|uid| uid.len() == 36));
     let object = request["object"].take();
     assert_eq!(
@@ -174,15 +175,15 @@ async fn a_webhook_is_asked_about_the_write_and_may_change_it() {
         })
     );
     let path = format!("{MAPS}/one?fieldManager=me");
-    let patched = world.api.ask(Method::PATCH, &path, json!({"data": {"a": "2"}}), &[MERGE]).await;
+    let patched = setup.api.ask(Method::PATCH, &path, json!({"data": {"a": "2"}}), &[MERGE]).await;
     assert_eq!(patched.code, 200);
-    let (_, request) = world.take_asked().remove(0);
+    let (_, request) = setup.take_calls().remove(0);
     assert_eq!((&request["operation"], &request["oldObject"]["data"]["a"]), (&json!("UPDATE"), &json!("1")));
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "me"});
     assert_eq!(request["options"], options, "a patch is an update");
-    world.serve("label", allow);
-    assert_eq!(world.api.ask(Method::DELETE, &format!("{MAPS}/one"), "", &[]).await.code, 200);
-    let (_, request) = world.take_asked().remove(0);
+    setup.serve("label", allow);
+    assert_eq!(setup.api.ask(Method::DELETE, &format!("{MAPS}/one"), "", &[]).await.code, 200);
+    let (_, request) = setup.take_calls().remove(0);
     assert_eq!((&request["operation"], &request["object"]), (&json!("DELETE"), &json!(null)));
     assert_eq!(
         (&request["oldObject"]["data"]["a"], &request["options"]["kind"]),
@@ -192,21 +193,21 @@ async fn a_webhook_is_asked_about_the_write_and_may_change_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_denial_says_who_and_why() {
-    let world = World::start().await;
-    world.serve("no", deny);
+    let setup = Setup::start().await;
+    setup.serve("no", deny);
     let message = "admission webhook \"no.hooks.test\" denied the request: not today";
-    world.validating(&[webhook("no", &["configmaps"])]).await;
-    let refused = world.create("one").await;
+    setup.validating(&[webhook("no", &["configmaps"])]).await;
+    let refused = setup.create("one").await;
     assert_eq!((refused.code, refused.message(), &refused.body["reason"]), (400, message, &json!(null)));
-    assert_eq!(world.api.get(&format!("{MAPS}/one")).await.code, 404, "nothing is stored");
-    world.serve("no", |review| {
+    assert_eq!(setup.api.get(&format!("{MAPS}/one")).await.code, 404, "nothing is stored");
+    setup.serve("no", |review| {
         let status = json!({"code": 403, "reason": "Forbidden", "message": "not you"});
-        reviewed(review, json!({"allowed": false, "status": status, "warnings": ["careful", "careful"]}))
+        review_answer(review, json!({"allowed": false, "status": status, "warnings": ["careful", "careful"]}))
     });
-    let refused = world.create("one").await;
+    let refused = setup.create("one").await;
     assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")));
     assert_eq!(refused.warnings(), ["299 - \"careful\""]);
-    let metrics = world.api.get("/metrics").await.text;
+    let metrics = setup.api.get("/metrics").await.text;
     for line in [
         "apiserver_admission_webhook_rejection_count{error_type=\"no_error\",name=\"no.hooks.test\",operation=\"CREATE\",rejection_code=\"403\",type=\"validating\"} 1",
         "apiserver_admission_webhook_request_total{code=\"400\",name=\"no.hooks.test\",operation=\"CREATE\",rejected=\"true\",type=\"validating\"} 1",
@@ -217,22 +218,22 @@ async fn a_denial_says_who_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_hangs_or_is_down_is_given_up_as_its_policy_says() {
-    let world = World::start().await;
-    let env = &world.api.server.server.env;
-    world.serve_after("slow", Duration::from_secs(3600), allow);
+async fn a_webhook_that_hangs_or_is_down_fails_as_its_policy_says() {
+    let setup = Setup::start().await;
+    let env = &setup.api.server.server.env;
+    setup.serve_after("slow", Duration::from_secs(3600), allow);
     let failed = "Internal error occurred: failed calling webhook";
     for kind in ["Mutating", "Validating"] {
-        world.configure(kind, &[webhook("slow", &["configmaps"])]).await;
+        setup.configure(kind, &[webhook("slow", &["configmaps"])]).await;
         let began = env.now();
-        let refused = world.create("slow").await;
+        let refused = setup.create("slow").await;
         let message = format!(
             "{failed} \"slow.hooks.test\": failed to call webhook: Post \"https://slow/ask?timeout=2s\": context deadline exceeded"
         );
         assert_eq!((refused.code, refused.message()), (500, message.as_str()));
         assert_eq!(began.elapsed(), Duration::from_secs(2));
-        world.configure(kind, &[webhook("gone", &["configmaps"])]).await;
-        let refused = world.create("gone").await;
+        setup.configure(kind, &[webhook("gone", &["configmaps"])]).await;
+        let refused = setup.create("gone").await;
         let message = format!(
             "{failed} \"gone.hooks.test\": failed to call webhook: Post \"https://gone/ask?timeout=2s\": dial tcp \
              gone:443: connect: connection refused"
@@ -240,12 +241,12 @@ async fn one_that_hangs_or_is_down_is_given_up_as_its_policy_says() {
         assert_eq!((refused.code, refused.message()), (500, message.as_str()));
         let ignored = json!({"failurePolicy": "Ignore"});
         let webhooks = ["slow", "gone"].map(|short| with(webhook(short, &["configmaps"]), ignored.clone()));
-        world.configure(kind, &webhooks).await;
-        let made = world.create(&format!("made-{}", kind.to_lowercase())).await;
+        setup.configure(kind, &webhooks).await;
+        let made = setup.create(&format!("made-{}", kind.to_lowercase())).await;
         assert_eq!(made.code, 201, "{}", made.text);
-        world.configure(kind, &[]).await;
+        setup.configure(kind, &[]).await;
     }
-    let metrics = world.api.get("/metrics").await.text;
+    let metrics = setup.api.get("/metrics").await.text;
     for kind in ["admit", "validating"] {
         let line = format!("apiserver_admission_webhook_fail_open_count{{name=\"gone.hooks.test\",type=\"{kind}\"}} 1");
         assert!(metrics.contains(&line), "{metrics}");
@@ -254,27 +255,27 @@ async fn one_that_hangs_or_is_down_is_given_up_as_its_policy_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_waits_no_longer_than_the_request() {
-    let world = World::start().await;
-    let env = &world.api.server.server.env;
-    world.serve_after("slow", Duration::from_secs(3600), allow);
+    let setup = Setup::start().await;
+    let env = &setup.api.server.server.env;
+    setup.serve_after("slow", Duration::from_secs(3600), allow);
     let patient =
         |short| with(webhook(short, &["configmaps"]), json!({"timeoutSeconds": 30, "failurePolicy": "Ignore"}));
-    world.mutating(&[patient("slow")]).await;
+    setup.mutating(&[patient("slow")]).await;
     let began = env.now();
-    let refused = world.api.post(&format!("{MAPS}?timeout=1s"), map("one")).await;
+    let refused = setup.api.post(&format!("{MAPS}?timeout=1s"), config_map("one")).await;
     assert_eq!((refused.code, began.elapsed()), (504, Duration::from_secs(1)), "{}", refused.text);
-    // Two of them are more than any write may take.
-    world.mutating(&[patient("slow"), with(patient("slow"), json!({"name": "other.hooks.test"}))]).await;
+    // Two such webhooks exceed the time limit of a write.
+    setup.mutating(&[patient("slow"), with(patient("slow"), json!({"name": "other.hooks.test"}))]).await;
     let began = env.now();
-    let refused = world.create("one").await;
+    let refused = setup.create("one").await;
     assert_eq!((refused.code, began.elapsed()), (504, Duration::from_secs(34)), "{}", refused.text);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lies_are_told_by_what_is_wrong() {
-    let world = World::start().await;
-    type Lie = fn(&Value) -> String;
-    let lies: [(&str, Lie, &str); 9] = [
+async fn an_invalid_answer_of_a_webhook_is_an_error_that_names_the_fault() {
+    let setup = Setup::start().await;
+    type Answering = fn(&Value) -> String;
+    let cases: [(&str, Answering, &str); 9] = [
         (
             "Mutating",
             |_| "gone fishing".to_owned(),
@@ -284,7 +285,7 @@ async fn lies_are_told_by_what_is_wrong() {
         (
             "Validating",
             |review| {
-                reviewed(
+                review_answer(
                     &json!({"apiVersion": review["apiVersion"], "request": {"uid": "x"}}),
                     json!({"allowed": true}),
                 )
@@ -298,78 +299,80 @@ async fn lies_are_told_by_what_is_wrong() {
         ),
         (
             "Mutating",
-            |review| reviewed(review, json!({"allowed": true, "patch": BASE64.encode("[{}]")})),
+            |review| review_answer(review, json!({"allowed": true, "patch": BASE64.encode("[{}]")})),
             "received invalid webhook response: webhook returned response.patch but not response.patchType",
         ),
         (
             "Mutating",
-            |review| reviewed(review, json!({"allowed": true, "patch": BASE64.encode("[{}]"), "patchType": "Odd"})),
+            |review| {
+                review_answer(review, json!({"allowed": true, "patch": BASE64.encode("[{}]"), "patchType": "Odd"}))
+            },
             "unsupported patch type \"Odd\"",
         ),
         ("Mutating", |review| put(review, "/nowhere/x", json!(1)), ""),
         ("Mutating", |review| put(review, "/data", json!("text")), ""),
         ("Mutating", |review| put(review, "/kind", json!("Secret")), ""),
     ];
-    for (kind, lie, why) in lies {
-        world.serve("liar", lie);
-        world.configure(kind, &[webhook("liar", &["configmaps"])]).await;
-        let refused = world.create("one").await;
+    for (kind, answer, why) in cases {
+        setup.serve("wrong", answer);
+        setup.configure(kind, &[webhook("wrong", &["configmaps"])]).await;
+        let refused = setup.create("one").await;
         let begins = match why {
             "" => "Internal error occurred: ".to_owned(),
-            why => format!("Internal error occurred: failed calling webhook \"liar.hooks.test\": {why}"),
+            why => format!("Internal error occurred: failed calling webhook \"wrong.hooks.test\": {why}"),
         };
         assert_eq!(refused.code, 500, "{}", refused.text);
         assert!(refused.message().starts_with(&begins), "{} {begins}", refused.message());
-        world.configure(kind, &[]).await;
+        setup.configure(kind, &[]).await;
     }
-    assert_eq!(world.api.get(&format!("{MAPS}/one")).await.code, 404);
-    // What another namespace, or another name, would be stored as, is refused.
+    assert_eq!(setup.api.get(&format!("{MAPS}/one")).await.code, 404);
+    // A patch to another namespace, or to an invalid name, is refused.
     for (path, value, code) in [("/metadata/namespace", "kube-system", 400), ("/metadata/name", "A b", 422)] {
-        world.serve("liar", move |review| put(review, path, json!(value)));
-        world.mutating(&[webhook("liar", &["configmaps"])]).await;
-        let refused = world.create("one").await;
+        setup.serve("wrong", move |review| put(review, path, json!(value)));
+        setup.mutating(&[webhook("wrong", &["configmaps"])]).await;
+        let refused = setup.create("one").await;
         assert_eq!(refused.code, code, "{}", refused.text);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn webhooks_are_asked_in_order_and_again_if_needed() {
-    let world = World::start().await;
-    world.serve("first", |review| put(review, "/data/first", json!("1")));
-    world.serve("second", |review| put(review, "/data/second", json!("1")));
-    world.serve("third", allow);
+    let setup = Setup::start().await;
+    setup.serve("first", |review| put(review, "/data/first", json!("1")));
+    setup.serve("second", |review| put(review, "/data/second", json!("1")));
+    setup.serve("third", allow);
     let if_needed = json!({"reinvocationPolicy": "IfNeeded"});
     let hooks = ["first", "second", "third"].map(|short| webhook(short, &["configmaps"]));
-    world.mutating(&hooks).await;
-    assert_eq!(world.create("one").await.body["data"], json!({"a": "1", "first": "1", "second": "1"}));
-    assert_eq!(world.take_names(), ["first", "second", "third"]);
+    setup.mutating(&hooks).await;
+    assert_eq!(setup.create("one").await.body["data"], json!({"a": "1", "first": "1", "second": "1"}));
+    assert_eq!(setup.take_names(), ["first", "second", "third"]);
     let [first, second, third] = hooks;
-    world.mutating(&[with(first, if_needed.clone()), second, with(third, if_needed)]).await;
-    assert_eq!(world.create("two").await.code, 201);
-    assert_eq!(world.take_names(), ["first", "second", "third", "first"], "what came after the first has changed it");
+    setup.mutating(&[with(first, if_needed.clone()), second, with(third, if_needed)]).await;
+    assert_eq!(setup.create("two").await.code, 201);
+    assert_eq!(setup.take_names(), ["first", "second", "third", "first"], "what came after the first has changed it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_validates_is_asked_together_with_all_others() {
-    let world = World::start().await;
-    let env = &world.api.server.server.env;
-    world.serve_after("late", Duration::from_secs(1), deny);
-    world.serve_after("later", Duration::from_millis(1500), deny);
-    world.validating(&[webhook("later", &["configmaps"]), webhook("late", &["configmaps"])]).await;
+async fn validating_webhooks_are_called_in_parallel() {
+    let setup = Setup::start().await;
+    let env = &setup.api.server.server.env;
+    setup.serve_after("late", Duration::from_secs(1), deny);
+    setup.serve_after("later", Duration::from_millis(1500), deny);
+    setup.validating(&[webhook("later", &["configmaps"]), webhook("late", &["configmaps"])]).await;
     let began = env.now();
-    let refused = world.create("one").await;
+    let refused = setup.create("one").await;
     assert_eq!(refused.message(), "admission webhook \"late.hooks.test\" denied the request: not today");
-    assert_eq!(began.elapsed(), Duration::from_millis(1500), "nobody waits for another");
+    assert_eq!(began.elapsed(), Duration::from_millis(1500), "no webhook waits for another");
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_runs_are_said_to_be_such() {
-    let world = World::start().await;
-    world.serve("hook", allow);
-    world.validating(&[with(webhook("hook", &["configmaps"]), json!({"sideEffects": "NoneOnDryRun"}))]).await;
-    let made = world.api.post(&format!("{MAPS}?dryRun=All"), map("one")).await;
+async fn a_review_says_that_the_request_is_a_dry_run() {
+    let setup = Setup::start().await;
+    setup.serve("hook", allow);
+    setup.validating(&[with(webhook("hook", &["configmaps"]), json!({"sideEffects": "NoneOnDryRun"}))]).await;
+    let made = setup.api.post(&format!("{MAPS}?dryRun=All"), config_map("one")).await;
     assert_eq!(made.code, 201, "{}", made.text);
-    let (_, request) = world.take_asked().remove(0);
+    let (_, request) = setup.take_calls().remove(0);
     assert_eq!((&request["dryRun"], &request["options"]["dryRun"]), (&json!(true), &json!(["All"])));
 }
 
@@ -399,7 +402,7 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
         false,
     );
     let hooks = admission::dynamic::webhooks::hook::read_all(&[Arc::new(json!({"webhooks": [old]}))]);
-    let seen = Write::create("", "configmaps", map("one")).dry_run().see(async |attributes| {
+    let seen = Write::create("", "configmaps", config_map("one")).dry_run().see(async |attributes| {
         let seen = admission::dynamic::versioned_attributes::VersionedAttributes::of(
             attributes,
             attributes.versions.requested(),
@@ -415,104 +418,104 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
 
 #[tokio::test(start_paused = true)]
 async fn selectors_and_conditions_choose() {
-    let world = World::start().await;
-    world.serve("hook", deny);
+    let setup = Setup::start().await;
+    setup.serve("hook", deny);
     let chosen = |name: &str| {
         json!({"matchConditions": [
         {"name": "named", "expression": format!("object.metadata.name == '{name}'")}]})
     };
-    world.validating(&[with(webhook("hook", &["configmaps"]), chosen("bad"))]).await;
-    assert_eq!((world.create("good").await.code, world.create("bad").await.code), (201, 400));
+    setup.validating(&[with(webhook("hook", &["configmaps"]), chosen("bad"))]).await;
+    assert_eq!((setup.create("good").await.code, setup.create("bad").await.code), (201, 400));
     let wrong = json!({"matchConditions": [{"name": "c", "expression": "object.nothing.here == 'x'"}]});
-    world.validating(&[with(webhook("hook", &["configmaps"]), wrong.clone())]).await;
-    assert_eq!(world.create("other").await.code, 403);
+    setup.validating(&[with(webhook("hook", &["configmaps"]), wrong.clone())]).await;
+    assert_eq!(setup.create("other").await.code, 403);
     let ignored = with(with(webhook("hook", &["configmaps"]), wrong), json!({"failurePolicy": "Ignore"}));
-    world.validating(&[ignored]).await;
-    assert_eq!(world.create("other").await.code, 201);
+    setup.validating(&[ignored]).await;
+    assert_eq!(setup.create("other").await.code, 201);
     let labelled = json!({"namespaceSelector": {"matchLabels": {"hooked": "yes"}}});
-    world.validating(&[with(webhook("hook", &["configmaps", "namespaces"]), labelled)]).await;
-    assert_eq!(world.create("third").await.code, 201);
+    setup.validating(&[with(webhook("hook", &["configmaps", "namespaces"]), labelled)]).await;
+    assert_eq!(setup.create("third").await.code, 201);
     let namespace = json!({"metadata": {"name": "n", "labels": {"hooked": "yes"}}});
-    assert_eq!(world.api.post("/api/v1/namespaces", namespace).await.code, 400, "a namespace by its own labels");
+    assert_eq!(setup.api.post("/api/v1/namespaces", namespace).await.code, 400, "a namespace by its own labels");
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_version_of_the_resource_is_converted_both_ways() {
-    let world = World::start().await;
-    world.serve("old", |review| put(review, "/spec/targetCPUUtilizationPercentage", json!(42)));
+    let setup = Setup::start().await;
+    setup.serve("old", |review| put(review, "/spec/targetCPUUtilizationPercentage", json!(42)));
     let mut hook = webhook("old", &["horizontalpodautoscalers"]);
     hook["rules"][0]["apiVersions"] = json!(["v1"]);
     hook["rules"][0]["apiGroups"] = json!(["autoscaling"]);
-    world.mutating(&[hook]).await;
+    setup.mutating(&[hook]).await;
     let scaler = json!({"metadata": {"name": "h"}, "spec": {
         "maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
-    let made = world.api.create("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", scaler).await;
+    let made = setup.api.create("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", scaler).await;
     assert_eq!(made["apiVersion"], "autoscaling/v2");
     assert_eq!(made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 42, "{made}");
-    let (_, request) = world.take_asked().remove(0);
+    let (_, request) = setup.take_calls().remove(0);
     assert_eq!(request["object"]["apiVersion"], "autoscaling/v1");
     let versions = ["kind", "requestKind", "resource", "requestResource"].map(|key| request[key]["version"].clone());
     assert_eq!(versions, ["v1", "v2", "v1", "v2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_generated_comes_between() {
-    let world = World::start().await;
-    world.serve("early", allow);
-    world.serve("late", allow);
-    world.mutating(&[webhook("early", &["configmaps"])]).await;
-    world.validating(&[webhook("late", &["configmaps"])]).await;
-    let made = world.api.create(MAPS, json!({"metadata": {"generateName": "m-"}})).await;
-    let asked = world.take_asked();
+async fn a_name_is_generated_between_mutating_and_validating_webhooks() {
+    let setup = Setup::start().await;
+    setup.serve("early", allow);
+    setup.serve("late", allow);
+    setup.mutating(&[webhook("early", &["configmaps"])]).await;
+    setup.validating(&[webhook("late", &["configmaps"])]).await;
+    let made = setup.api.create(MAPS, json!({"metadata": {"generateName": "m-"}})).await;
+    let asked = setup.take_calls();
     assert_eq!((&asked[0].1["name"], &asked[1].1["name"]), (&json!(null), &made["metadata"]["name"]));
     assert_eq!(asked[1].1["object"]["metadata"]["uid"], made["metadata"]["uid"]);
-    assert_eq!(world.api.ask(Method::DELETE, MAPS, "", &[]).await.code, 200);
-    let mut deletions = world.take_asked().into_iter().filter(|(name, _)| name == "late");
+    assert_eq!(setup.api.ask(Method::DELETE, MAPS, "", &[]).await.code, 200);
+    let mut deletions = setup.take_calls().into_iter().filter(|(name, _)| name == "late");
     let (_, last) = deletions.find(|(_, request)| request["oldObject"]["metadata"] == made["metadata"]).unwrap();
     assert_eq!((&last["operation"], &last["name"]), (&json!("DELETE"), &json!(null)), "the request names none");
 }
 
 #[tokio::test(start_paused = true)]
-async fn actions_are_seen_once_as_what_they_are() {
-    let world = World::start().await;
-    world.serve("hook", allow);
+async fn a_webhook_sees_each_action_once_under_its_own_kind() {
+    let setup = Setup::start().await;
+    setup.serve("hook", allow);
     let pods = "/api/v1/namespaces/default/pods";
-    world.api.until("/api/v1/namespaces/default/serviceaccounts", |_| true).await;
+    setup.api.until("/api/v1/namespaces/default/serviceaccounts", |_| true).await;
     let account = json!({"metadata": {"name": "default"}});
-    world.api.post("/api/v1/namespaces/default/serviceaccounts", account).await;
+    setup.api.post("/api/v1/namespaces/default/serviceaccounts", account).await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    world.api.create(pods, pod).await;
-    world.validating(&[webhook("hook", &["pods/*"])]).await;
+    setup.api.create(pods, pod).await;
+    setup.validating(&[webhook("hook", &["pods/*"])]).await;
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
-    assert_eq!(world.api.post(&format!("{pods}/p/binding"), binding).await.code, 201);
-    let shown = |world: &World| -> Vec<String> {
+    assert_eq!(setup.api.post(&format!("{pods}/p/binding"), binding).await.code, 201);
+    let shown = |setup: &Setup| -> Vec<String> {
         let of = |(_, request): (String, Value)| {
             let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
             let kind = request["kind"]["kind"].as_str().unwrap_or_default();
             format!("{} {} {kind} {}", text("operation"), text("subResource"), request["options"]["kind"])
         };
-        world.take_asked().into_iter().map(of).collect()
+        setup.take_calls().into_iter().map(of).collect()
     };
-    assert_eq!(shown(&world), ["CREATE binding Binding \"CreateOptions\""]);
-    world.api.get(&format!("{pods}/p/exec?command=sh&stdout=1")).await;
-    assert_eq!(shown(&world), ["CONNECT exec PodExecOptions null"]);
+    assert_eq!(shown(&setup), ["CREATE binding Binding \"CreateOptions\""]);
+    setup.api.get(&format!("{pods}/p/exec?command=sh&stdout=1")).await;
+    assert_eq!(shown(&setup), ["CONNECT exec PodExecOptions null"]);
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
-    assert_eq!(world.api.post(&format!("{pods}/p/eviction"), eviction).await.code, 201);
-    assert_eq!(shown(&world), ["CREATE eviction Eviction \"CreateOptions\""]);
+    assert_eq!(setup.api.post(&format!("{pods}/p/eviction"), eviction).await.code, 201);
+    assert_eq!(shown(&setup), ["CREATE eviction Eviction \"CreateOptions\""]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_loses_against_another_writer_is_asked_again() {
-    let world = World::start().await;
-    world.create("one").await;
-    let service = world.api.server.service.clone();
-    let asked = Arc::new(Mutex::new(0));
-    let times = asked.clone();
-    let env = world.api.server.server.env.clone();
-    world.serve("meddler", move |review| {
-        *times.lock() += 1;
-        if *times.lock() == 1 {
-            // Another write, of which the webhook does not want to hear.
+async fn a_write_that_loses_a_conflict_calls_its_webhooks_again() {
+    let setup = Setup::start().await;
+    setup.create("one").await;
+    let service = setup.api.server.service.clone();
+    let calls = Arc::new(Mutex::new(0));
+    let count = calls.clone();
+    let env = setup.api.server.server.env.clone();
+    setup.serve("meddler", move |review| {
+        *count.lock() += 1;
+        if *count.lock() == 1 {
+            // Another write, which the condition of the webhook excludes.
             let request = Request::builder().method(Method::PATCH).uri(format!("{MAPS}/one"));
             let request = request.header("authorization", "Bearer ann-token").header("content-type", MERGE.1);
             let request = request.body(Body::from(json!({"data": {"b": "2"}}).to_string())).unwrap();
@@ -523,51 +526,51 @@ async fn whoever_loses_against_another_writer_is_asked_again() {
     });
     let role =
         json!({"metadata": {"name": "all"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
-    world.api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await;
+    setup.api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await;
     let binding = json!({"metadata": {"name": "all"}, "subjects": [{"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "all"}});
-    world.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await;
-    world.api.server.server.env.sleep(Duration::from_secs(1)).await;
+    setup.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await;
+    setup.api.server.server.env.sleep(Duration::from_secs(1)).await;
     let theirs = json!({"matchConditions": [{"name": "theirs", "expression": "request.userInfo.username != 'ann'"}]});
-    // It answers a while later, when the other write has happened.
-    world.serve_after("pause", Duration::from_secs(1), allow);
+    // This webhook answers later, when the other write is stored.
+    setup.serve_after("pause", Duration::from_secs(1), allow);
     let hooks = ["meddler", "pause"].map(|short| with(webhook(short, &["configmaps"]), theirs.clone()));
-    world.mutating(&hooks).await;
-    let patched = world.api.ask(Method::PATCH, &format!("{MAPS}/one"), json!({"data": {"c": "3"}}), &[MERGE]).await;
+    setup.mutating(&hooks).await;
+    let patched = setup.api.ask(Method::PATCH, &format!("{MAPS}/one"), json!({"data": {"c": "3"}}), &[MERGE]).await;
     assert_eq!(
         (patched.code, &patched.body["data"]),
         (200, &json!({"a": "1", "b": "2", "c": "3"})),
         "{}",
         patched.text
     );
-    assert_eq!(*asked.lock(), 2);
+    assert_eq!(*calls.lock(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn configurations_that_are_wrong_can_be_taken_away() {
-    let world = World::start().await;
-    world.serve("no", deny);
-    world.validating(&[webhook("no", &["*/*"])]).await;
-    assert_eq!(world.create("one").await.code, 400);
+async fn a_configuration_that_refuses_everything_can_be_deleted() {
+    let setup = Setup::start().await;
+    setup.serve("no", deny);
+    setup.validating(&[webhook("no", &["*/*"])]).await;
+    assert_eq!(setup.create("one").await.code, 400);
     let path = format!("{CONFIGURATIONS}/validatingwebhookconfigurations/hooks");
-    assert_eq!(world.api.ask(Method::DELETE, &path, "", &[]).await.code, 200);
-    world.api.until(&format!("{path}?resourceVersion=0"), |answer| answer.code == 404).await;
-    assert_eq!(world.create("one").await.code, 201);
+    assert_eq!(setup.api.ask(Method::DELETE, &path, "", &[]).await.code, 200);
+    setup.api.until(&format!("{path}?resourceVersion=0"), |answer| answer.code == 404).await;
+    assert_eq!(setup.create("one").await.code, 201);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_is_a_scale_to_webhooks() {
-    let world = World::start().await;
+async fn a_webhook_for_the_scale_subresource_gets_scale_objects() {
+    let setup = Setup::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template});
-    world.api.create(deployments, json!({"metadata": {"name": "d"}, "spec": spec})).await;
-    world.serve("scale", |review| put(review, "/spec/replicas", json!(7)));
-    world.mutating(&[webhook("scale", &["deployments/scale"])]).await;
+    setup.api.create(deployments, json!({"metadata": {"name": "d"}, "spec": spec})).await;
+    setup.serve("scale", |review| put(review, "/spec/replicas", json!(7)));
+    setup.mutating(&[webhook("scale", &["deployments/scale"])]).await;
     let path = format!("{deployments}/d/scale");
-    let scaled = world.api.ask(Method::PATCH, &path, json!({"spec": {"replicas": 2}}), &[MERGE]).await;
+    let scaled = setup.api.ask(Method::PATCH, &path, json!({"spec": {"replicas": 2}}), &[MERGE]).await;
     assert_eq!((scaled.code, &scaled.body["spec"]), (200, &json!({"replicas": 7})), "{}", scaled.text);
-    let (_, request) = world.take_asked().remove(0);
+    let (_, request) = setup.take_calls().remove(0);
     let shown = ["object", "oldObject"].map(|key| (request[key]["kind"].clone(), request[key]["spec"].clone()));
     let scale = |replicas: i64| (json!("Scale"), json!({"replicas": replicas}));
     assert_eq!(shown, [scale(2), scale(1)]);
@@ -576,7 +579,7 @@ async fn a_scale_is_a_scale_to_webhooks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn webhooks_hear_who_asks() {
+async fn webhooks_get_the_credentials_of_the_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
     let users = "users: [{name: known, user: {token: secret}}, {name: '*.other', user: {token: wrong}}]";
     std::fs::write(folder.path().join("users"), users).unwrap();
@@ -585,24 +588,25 @@ async fn webhooks_hear_who_asks() {
         WebhookAdmissionConfiguration, kubeConfigFile: users}\n";
     let path = folder.path().join("admission.yaml");
     std::fs::write(&path, configuration).unwrap();
-    let world = World::of(Api::with(Config { admission_control_config_file: Some(path), ..Config::default() }).await);
+    let setup = Setup::of(Api::with(Config { admission_control_config_file: Some(path), ..Config::default() }).await);
 
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
     for host in ["known", "unknown"] {
-        let heard = heard.clone();
+        let received = received.clone();
         let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-            let heard = heard.clone();
+            let received = received.clone();
             async move {
-                let said = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
-                heard.lock().push(format!("{host}: {}", said.unwrap_or_default()));
+                let credentials =
+                    request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+                received.lock().push(format!("{host}: {}", credentials.unwrap_or_default()));
                 let bytes = to_bytes(request.into_body(), 1 << 20).await.unwrap();
                 Ok::<_, Infallible>(Response::new(Body::from(allow(&serde_json::from_slice(&bytes).unwrap()))))
             }
         }));
-        world.network.register(&format!("{host}:443"), service);
+        setup.network.register(&format!("{host}:443"), service);
     }
-    world.configure("Validating", &[webhook("known", &["configmaps"]), webhook("unknown", &["configmaps"])]).await;
-    world.api.create(MAPS, map("a")).await;
-    heard.lock().sort();
-    assert_eq!(*heard.lock(), ["known: Bearer secret", "unknown: "]);
+    setup.configure("Validating", &[webhook("known", &["configmaps"]), webhook("unknown", &["configmaps"])]).await;
+    setup.api.create(MAPS, config_map("a")).await;
+    received.lock().sort();
+    assert_eq!(*received.lock(), ["known: Bearer secret", "unknown: "]);
 }

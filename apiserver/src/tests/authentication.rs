@@ -1,4 +1,4 @@
-//! Authenticators of every kind, as clients meet them.
+//! Authenticators of every kind, as clients observe them.
 
 use crate::config::Config;
 use crate::testing::Api;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use storage::memory::Memory;
 
-async fn who(api: &Api, token: &str) -> Value {
+/// Returns the user that the server authenticates by a token, or the code of its refusal.
+async fn user_of(api: &Api, token: &str) -> Value {
     let bearer = format!("Bearer {token}");
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -18,10 +19,10 @@ async fn who(api: &Api, token: &str) -> Value {
     if answer.code == 201 { answer.body["status"]["userInfo"].clone() } else { json!(answer.code) }
 }
 
-/// The same, once it is another answer than that; caches follow the store a little later.
-async fn who_after(api: &Api, token: &str, before: &Value) -> Value {
+/// Returns `user_of` as soon as it differs from `before`, because caches follow the store a little later.
+async fn changed_user_of(api: &Api, token: &str, before: &Value) -> Value {
     for _ in 0..100 {
-        let now = who(api, token).await;
+        let now = user_of(api, token).await;
         if now != *before {
             return now;
         }
@@ -31,12 +32,12 @@ async fn who_after(api: &Api, token: &str, before: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_invited_until_its_secret_is_gone() {
+async fn a_bootstrap_token_authenticates_until_its_secret_is_deleted() {
     let mut config = Config::default();
     config.tokens.enable_bootstrap_token_auth = true;
     let api = Api::with(config).await;
     let token = "abcdef.0123456789abcdef";
-    assert_eq!(who(&api, token).await, 401);
+    assert_eq!(user_of(&api, token).await, 401);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap-token-abcdef"},
         "type": "bootstrap.kubernetes.io/token",
@@ -49,13 +50,13 @@ async fn a_node_is_invited_until_its_secret_is_gone() {
     api.create(secrets, secret).await;
     let groups = ["system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token", "system:authenticated"];
     let node = json!({"username": "system:bootstrap:abcdef", "groups": groups});
-    assert_eq!(who_after(&api, token, &json!(401)).await, node);
-    assert_eq!(who(&api, "abcdef.0123456789abcdeg").await, 401);
+    assert_eq!(changed_user_of(&api, token, &json!(401)).await, node);
+    assert_eq!(user_of(&api, "abcdef.0123456789abcdeg").await, 401);
     api.ask(Method::DELETE, &format!("{secrets}/bootstrap-token-abcdef"), "", &[]).await;
-    assert_eq!(who_after(&api, token, &node).await, 401);
-    // Nobody is invited where that is switched off.
-    let closed = Api::start().await;
-    assert_eq!(who(&closed, token).await, 401);
+    assert_eq!(changed_user_of(&api, token, &node).await, 401);
+    // A server without `--enable-bootstrap-token-auth` refuses every bootstrap token.
+    let disabled = Api::start().await;
+    assert_eq!(user_of(&disabled, token).await, 401);
 }
 
 /// Corresponds to ApplyAuthorization in pkg/kubeapiserver/options/authentication.go.
@@ -72,7 +73,7 @@ async fn nobody_is_anonymous_where_everybody_may_do_everything() {
         let api = Api::with(config).await;
         let nobody = api.ask(Method::GET, "/version", "", &[("authorization", "")]).await;
         assert_eq!(nobody.code, code, "{modes:?}");
-        assert_eq!(who(&api, "ann-token").await["username"], "ann");
+        assert_eq!(user_of(&api, "ann-token").await["username"], "ann");
     }
 }
 
@@ -89,9 +90,9 @@ async fn a_webhook_knows_tokens_that_nobody_else_knows() {
     let mut config = Config::default();
     config.tokens.authentication_token_webhook_config_file = Some(file.path().to_owned());
     let api = Api::on(&env, Memory::new(&env), config).await;
-    assert_eq!(who(&api, "theirs").await["username"], "theirs");
-    assert_eq!(who(&api, "ann-token").await["username"], "ann");
-    assert_eq!(who(&api, "nobody").await, 401);
+    assert_eq!(user_of(&api, "theirs").await["username"], "theirs");
+    assert_eq!(user_of(&api, "ann-token").await["username"], "ann");
+    assert_eq!(user_of(&api, "nobody").await, 401);
     let audiences = json!(["https://kubernetes.default.svc"]);
     assert_eq!(asked.lock()[0]["spec"], json!({"token": "theirs", "audiences": audiences}));
     assert_eq!(asked.lock()[0]["apiVersion"], "authentication.k8s.io/v1beta1");

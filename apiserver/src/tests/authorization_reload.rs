@@ -1,4 +1,4 @@
-//! `--authorization-config` that changes while the server runs.
+//! Reloads of `--authorization-config` while the server runs.
 
 use crate::config::Config;
 use crate::testing::Api;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::time::Duration;
 use storage::memory::Memory;
 
-/// What a file has to say of a webhook.
+/// Returns the entry of a webhook authorizer in the file.
 fn webhook(kubeconfig: &std::path::Path, failure_policy: &str, condition: &str) -> String {
     let path = kubeconfig.display();
     format!(
@@ -45,23 +45,23 @@ async fn authorizers_are_those_of_the_file_as_it_is_now() {
         api.ask(Method::GET, secrets, "", &ann).await
     };
     assert_eq!(asks().await.code, 403);
-    // A webhook in front, that knows ann.
+    // A webhook before the other authorizers, which allows ann.
     let hook = allowing(&env, "hook:1", |spec| spec["user"] == "ann");
     write(&format!("{}, {own}", webhook(&kubeconfig, "Deny", "request.user == 'ann'")));
     assert_eq!(asks().await.code, 200);
     let review = hook.lock()[0].clone();
     assert_eq!(review["spec"]["resourceAttributes"]["resource"], "secrets");
     assert_eq!(review["spec"]["groups"], json!(["devs", "system:authenticated"]));
-    // A file that is wrong, and one without RBAC, change nothing.
+    // An invalid file and a file without RBAC change nothing.
     for wrong in ["{type: Magic, name: other}".to_owned(), webhook(&kubeconfig, "Deny", "request.user == 'ann'")] {
         write(&wrong);
         assert_eq!(asks().await.code, 200, "{wrong}");
     }
-    // Nobody is asked about others than the condition says.
+    // The webhook is called only for requests that match its condition.
     write(&format!("{}, {own}", webhook(&kubeconfig, "Deny", "request.user == 'bob'")));
     assert_eq!(asks().await.code, 403);
     assert_eq!(hook.lock().len(), 1);
-    // A webhook that is down: those who are asked about get an error, whatever RBAC says.
+    // A webhook that is down: requests that match its condition get an error, even if RBAC would allow them.
     write(&format!(
         "{own}, {}",
         webhook(&kubeconfig, "NoOpinion", "request.user == 'ann'").replace("hook:1", "gone:1")

@@ -1,4 +1,4 @@
-//! Custom resources whose versions a webhook converts, as clients see them; the webhook is a service in this process.
+//! Custom resources whose versions a webhook converts, through the API. The webhook is a service in this process.
 //!
 //! Version 1 has `spec.address`, version 2 has `spec.host` and `spec.port`.
 
@@ -18,7 +18,7 @@ const HOOK: &str = "hooks.test:443";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 
-/// What the webhook was asked: how many objects each time.
+/// The webhook. Records the number of objects in each review.
 #[derive(Clone, Default)]
 struct Hook(Arc<Mutex<Vec<usize>>>);
 
@@ -42,7 +42,7 @@ impl Hook {
     }
 }
 
-fn answered(review: &Value, result: Value, objects: Vec<Value>) -> Value {
+fn review_answer(review: &Value, result: Value, objects: Vec<Value>) -> Value {
     json!({
         "apiVersion": review["apiVersion"], "kind": "ConversionReview",
         "response": {"uid": review["request"]["uid"], "result": result, "convertedObjects": objects},
@@ -53,7 +53,7 @@ fn converting(review: &Value) -> Value {
     let to = review["request"]["desiredAPIVersion"].as_str().unwrap();
     let objects = review["request"]["objects"].as_array().unwrap();
     let objects = objects.iter().map(|object| converted(object.clone(), to)).collect();
-    answered(review, json!({"status": "Success"}), objects)
+    review_answer(review, json!({"status": "Success"}), objects)
 }
 
 fn converted(mut object: Value, to: &str) -> Value {
@@ -72,7 +72,7 @@ fn converted(mut object: Value, to: &str) -> Value {
 }
 
 fn refusing(review: &Value) -> Value {
-    answered(review, json!({"status": "Failed", "message": "not today"}), vec![])
+    review_answer(review, json!({"status": "Failed", "message": "not today"}), vec![])
 }
 
 fn definition(storage: &str) -> Value {
@@ -135,7 +135,7 @@ async fn every_version_is_read_and_written_as_its_own() {
     let hosts = Hosts::start().await;
     let api = &hosts.api;
     api.create(V1, host("v1", "one", json!({"address": "a:1"}))).await;
-    assert_eq!(hosts.hook.take(), [0; 0], "the stored version needs nobody");
+    assert_eq!(hosts.hook.take(), [0; 0], "the stored version needs no conversion");
     let made = api.create(V2, host("v2", "two", json!({"host": "b", "port": "2", "odd": "x"}))).await;
     assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("a.example/v2"), &json!({"host": "b", "port": "2"})));
     assert_eq!(made["metadata"]["generation"], 1);
@@ -144,7 +144,7 @@ async fn every_version_is_read_and_written_as_its_own() {
     hosts.hook.take();
     let list = api.get(V2).await.body;
     assert_eq!(list["items"][0]["spec"]["host"], "a");
-    assert_eq!(hosts.hook.take(), [2], "a list is one question");
+    assert_eq!(hosts.hook.take(), [2], "a list is one review");
     let table = api.get_as(V2, "application/json;as=Table;v=v1;g=meta.k8s.io").await.body;
     assert_eq!(table["rows"][1]["cells"], json!(["two", "b"]));
 
@@ -169,7 +169,7 @@ async fn a_watch_shows_its_own_version() {
     let shown: Vec<_> = events.iter().map(|event| (&event["type"], &event["object"]["spec"])).collect();
     let spec = json!({"host": "a", "port": "1"});
     assert_eq!(shown, [(&json!("ADDED"), &spec), (&json!("DELETED"), &spec)]);
-    // What one watch has had converted, others have too.
+    // A second watch reuses the objects that were converted for the first.
     hosts.hook.take();
     hosts.api.get(&path).await;
     assert_eq!(hosts.hook.take(), [0; 0]);
@@ -215,7 +215,7 @@ async fn another_storage_version_takes_over_with_every_write() {
     let path = format!("{DEFINITIONS}/hosts.a.example");
     let patch = json!({"spec": definition("v2")["spec"]});
     assert_eq!(api.ask(Method::PATCH, &path, patch, &[MERGE]).await.code, 200);
-    // Now it is the new version that needs nobody, for what is stored in it.
+    // Now objects that are stored in the new version are read in it without conversion.
     let store = &api.server.server.storage;
     let stored = async || store.get("/registry/a.example/hosts/default/one").await.unwrap().entry.unwrap().value;
     assert!(stored().await.starts_with(br#"{"apiVersion":"a.example/v1""#));
@@ -241,7 +241,7 @@ async fn another_storage_version_takes_over_with_every_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_webhook_fails_at_fails_in_kubernetes_words() {
+async fn a_failed_conversion_is_an_error_in_the_words_of_kubernetes() {
     let hosts = Hosts::start().await;
     let api = &hosts.api;
     api.create(V1, host("v1", "one", json!({"address": "a:1"}))).await;
@@ -261,7 +261,7 @@ async fn what_the_webhook_fails_at_fails_in_kubernetes_words() {
     let unreachable = "conversion webhook for a.example/v1, Kind=Host failed: Post \
                        \"https://hooks.test/convert?timeout=30s\": dial tcp hooks.test:443: connect: connection refused";
     assert_eq!((gone.code, gone.message()), (500, unreachable));
-    // The stored version needs nobody.
+    // The stored version needs no conversion.
     assert_eq!(api.get(&format!("{V1}/one")).await.code, 200);
 }
 

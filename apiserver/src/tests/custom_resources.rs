@@ -1,4 +1,4 @@
-//! Custom resources as clients see them: a whole server, on the memory store.
+//! Custom resources, through the API of a whole server on the memory store.
 
 use crate::config::{Config, StoreKind};
 use crate::testing::Api;
@@ -104,8 +104,8 @@ async fn a_definition_is_served_with_defaults_pruning_and_validation() {
     assert_eq!(api.ask(Method::DELETE, &format!("{GADGETS}/g"), "", &[]).await.code, 200);
 }
 
-/// Whether a definition is taken whose `spec` has this schema; else why not.
-async fn judged(spec: Value) -> Result<(), String> {
+/// Creates a definition whose `spec` has this schema, and returns the message if it is refused.
+async fn defined_with(spec: Value) -> Result<(), String> {
     let api = Api::start().await;
     let mut version = version("v1", true, json!({}));
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec;
@@ -116,9 +116,9 @@ async fn judged(spec: Value) -> Result<(), String> {
 #[tokio::test(start_paused = true)]
 async fn properties_may_stand_beside_additional_properties_that_are_true() {
     let both = |additional: Value| json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": additional});
-    assert_eq!(judged(both(json!(true))).await, Ok(()));
+    assert_eq!(defined_with(both(json!(true))).await, Ok(()));
     for additional in [json!(false), json!({"type": "string"})] {
-        let why = judged(both(additional.clone())).await.unwrap_err();
+        let why = defined_with(both(additional.clone())).await.unwrap_err();
         assert!(
             why.ends_with(
                 "spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"
@@ -128,7 +128,7 @@ async fn properties_may_stand_beside_additional_properties_that_are_true() {
     }
     let mut embedded = both(json!(true));
     embedded["x-kubernetes-embedded-resource"] = json!(true);
-    let why = judged(embedded).await.unwrap_err();
+    let why = defined_with(embedded).await.unwrap_err();
     assert!(
         why.contains("additionalProperties: Forbidden: must not be used if x-kubernetes-embedded-resource is set"),
         "{why}"
@@ -146,7 +146,7 @@ async fn properties_may_stand_beside_additional_properties_that_are_true() {
     open["schema"]["openAPIV3Schema"]["properties"]["spec"] = both(json!(true));
     define(&api, definition(json!([open]))).await;
     let made = api.create(GADGETS, gadget("g", json!({"a": "x", "other": 1, "deep": {"gone": 1}}))).await;
-    assert_eq!(made["spec"], json!({"a": "x", "other": 1, "deep": {}}), "what is inside has no schema, and is pruned");
+    assert_eq!(made["spec"], json!({"a": "x", "other": 1, "deep": {}}), "an object without a schema is pruned inside");
     let refused = api.post(GADGETS, gadget("h", json!({"a": 5}))).await;
     assert_eq!(refused.code, 422, "the named property is checked");
     let apply = ("content-type", "application/apply-patch+yaml");
@@ -220,7 +220,7 @@ async fn versions_are_converted_by_name_and_pruned_by_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_schema_holds_at_once_and_spares_what_is_old() {
+async fn a_changed_schema_applies_at_once_and_allows_unchanged_old_values() {
     let api = api().await;
     api.create(GADGETS, gadget("g", json!({"size": 9, "color": "red"}))).await;
     let mut changed = api.get(&format!("{DEFINITIONS}/gadgets.a.example")).await.body;
@@ -230,7 +230,7 @@ async fn a_changed_schema_holds_at_once_and_spares_what_is_old() {
     changed["spec"]["versions"][0]["selectableFields"] = json!([]);
     let put = api.ask(Method::PUT, &format!("{DEFINITIONS}/gadgets.a.example"), changed, &[]).await;
     assert_eq!(put.code, 200, "{}", put.text);
-    // What the new schema does not have is not shown any more.
+    // A field that the new schema does not have is pruned from answers.
     api.until(&format!("{GADGETS}/g"), |answer| answer.body["spec"] == json!({"size": 9})).await;
     let patch = |spec: Value| {
         api.ask(Method::PATCH, "/apis/a.example/v1/namespaces/default/gadgets/g", json!({"spec": spec}), &[MERGE])
@@ -268,7 +268,7 @@ async fn a_definition_takes_its_objects_with_it() {
     let gone = api.until(GADGETS, |answer| answer.code == 404).await;
     assert_eq!(gone.text, "404 page not found\n");
     assert!(!api.get("/apis").await.text.contains("a.example"));
-    // The same again, from the beginning.
+    // The same definition can be created again, without the old objects.
     define(&api, simple()).await;
     assert_eq!(api.get(GADGETS).await.body["items"], json!([]));
 }
@@ -364,7 +364,7 @@ async fn rules_judge_objects_and_their_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_rules_are_told_everything() {
+async fn all_errors_of_rules_are_reported() {
     let api = Api::start().await;
     let text = |rules: Value| json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": rules});
     let spec = json!({
@@ -375,14 +375,14 @@ async fn wrong_rules_are_told_everything() {
     });
     let refused = api.post(DEFINITIONS, definition(json!([version("v1", true, spec)]))).await;
     let causes = refused.body["details"]["causes"].as_array().unwrap();
-    let told: Vec<String> = causes
+    let errors: Vec<String> = causes
         .iter()
         .map(|cause| {
             let text = |key: &str| cause[key].as_str().unwrap().replace("spec.validation.openAPIV3Schema", "…");
             format!("{}: {}", text("field"), text("message"))
         })
         .collect();
-    let has = |part: &str| assert!(told.iter().any(|told| told.contains(part)), "{part}\n{told:#?}");
+    let has = |part: &str| assert!(errors.iter().any(|error| error.contains(part)), "{part}\n{errors:#?}");
     has("….properties[spec].properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified");
     has("compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection\n | self.b\n | ....^");
     has("cel expression must evaluate to a bool");
@@ -410,7 +410,7 @@ async fn rules_over_the_parts_of_a_short_text_are_cheap_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_definitions_are_told_everything() {
+async fn all_errors_of_a_definition_are_reported() {
     let api = Api::start().await;
     let mut wrong = definition(json!([version("v_1", false, json!({"a": {}}))]));
     wrong["spec"]["scope"] = json!("Odd");

@@ -17,9 +17,9 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 
-/// The cluster's etcd, and servers that reach it through members of their own.
-struct Bench {
-    /// Of whoever is no server.
+/// An etcd, and servers that each reach it through a member of their own.
+struct Setup {
+    /// The environment of the test itself; each server has its own.
     env: Env,
     model: Arc<Model>,
 }
@@ -31,13 +31,13 @@ struct Server {
     member: Arc<ModelMember>,
 }
 
-impl Bench {
+impl Setup {
     fn new() -> Self {
         let env = Env::simulated(1);
         Self { model: Model::new(&env, 7), env }
     }
 
-    /// All servers draw the same random numbers, so that they want the same addresses.
+    /// Starts a server. All servers draw the same random numbers, so that they try the same addresses.
     async fn server(&self, advertised: &str, port: u16, set: impl FnOnce(&mut Config)) -> Server {
         let env = Env::simulated(2);
         let members = self.model.members(1, NEW);
@@ -59,7 +59,7 @@ impl Bench {
 }
 
 impl Server {
-    /// `ip:port` of all that the `kubernetes` Service leads to; the slice says the same.
+    /// Returns the endpoints of the `kubernetes` Service as `ip:port`, which its Endpoints and EndpointSlice both list.
     async fn endpoints(&self) -> Vec<String> {
         let endpoints = self.api.get("/api/v1/namespaces/default/endpoints/kubernetes").await.body;
         let mut found = Vec::new();
@@ -83,34 +83,34 @@ fn service(name: &str, kind: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}})
 }
 
-/// A Service's address and node port.
-fn held(service: &Value) -> (String, u64) {
+/// Returns the cluster IP and the first node port of a Service.
+fn allocated(service: &Value) -> (String, u64) {
     let spec = &service["spec"];
     (spec["clusterIP"].as_str().unwrap().to_owned(), spec["ports"][0]["nodePort"].as_u64().unwrap_or(0))
 }
 
-/// The keys that stand for them.
+/// Returns the keys that reserve them.
 fn reservations(service: &Value) -> [String; 2] {
-    let (address, port) = held(service);
+    let (address, port) = allocated(service);
     [format!("/registry/ipaddresses/{address}"), format!("/registry/ranges/servicenodeports/{port}")]
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_kubernetes_service_leads_to_every_living_server() {
-    let bench = Bench::new();
-    let [first, second] = bench.pair().await;
-    bench.pass(10).await;
+    let setup = Setup::new();
+    let [first, second] = setup.pair().await;
+    setup.pass(10).await;
     for server in [&first, &second] {
         assert_eq!(server.endpoints().await, ["10.0.0.1:6443", "10.0.0.2:6443"]);
     }
-    // As good as killed: it reaches nobody.
+    // The first server no longer reaches its etcd member, as if it were killed.
     first.member.kill();
-    bench.pass(26).await;
+    setup.pass(26).await;
     assert_eq!(second.endpoints().await, ["10.0.0.2:6443"]);
     first.member.set(|switches| switches.is_down = false);
-    bench.pass(26).await;
+    setup.pass(26).await;
     assert_eq!(second.endpoints().await, ["10.0.0.1:6443", "10.0.0.2:6443"]);
-    // A clean stop does not keep anybody waiting, and the last one is not struck off.
+    // A server that stops removes its address at once. The address of the last server stays.
     first.api.server.server.ending.cancel();
     first.api.server.server.left.cancelled().await;
     assert_eq!(second.endpoints().await, ["10.0.0.2:6443"]);
@@ -123,25 +123,25 @@ async fn the_kubernetes_service_leads_to_every_living_server() {
 
 #[tokio::test(start_paused = true)]
 async fn two_servers_at_one_address_do_not_take_turns() {
-    let bench = Bench::new();
-    let first = bench.server("127.0.0.1", 7000, |_| {}).await;
-    let second = bench.server("127.0.0.1", 7001, |_| {}).await;
+    let setup = Setup::new();
+    let first = setup.server("127.0.0.1", 7000, |_| {}).await;
+    let second = setup.server("127.0.0.1", 7001, |_| {}).await;
     for _ in 0..10 {
-        bench.pass(7).await;
+        setup.pass(7).await;
         assert_eq!(second.endpoints().await, ["127.0.0.1:7000"]);
     }
     first.member.kill();
-    bench.pass(26).await;
+    setup.pass(26).await;
     assert_eq!(second.endpoints().await, ["127.0.0.1:7001"], "it takes over");
     first.member.set(|switches| switches.is_down = false);
-    bench.pass(30).await;
+    setup.pass(30).await;
     assert_eq!(first.endpoints().await, ["127.0.0.1:7001"], "and is left alone now");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_one_server_wrote_the_other_reads() {
-    let bench = Bench::new();
-    let servers = bench.pair().await;
+    let setup = Setup::new();
+    let servers = setup.pair().await;
     for turn in 0..20 {
         let [writer, reader] = [&servers[turn % 2].api, &servers[(turn + 1) % 2].api];
         let name = format!("m{turn}");
@@ -161,19 +161,19 @@ async fn what_one_server_wrote_the_other_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_and_ports_never_collide() {
-    let bench = Bench::new();
+    let setup = Setup::new();
     let small = |config: &mut Config| {
         config.service_cluster_ip_range = vec!["10.96.0.0/26".parse().unwrap()];
         config.service_node_port_range = "30000-30059".to_owned();
     };
-    let servers = [bench.server("10.0.0.1", 6443, small).await, bench.server("10.0.0.2", 6443, small).await];
+    let servers = [setup.server("10.0.0.1", 6443, small).await, setup.server("10.0.0.2", 6443, small).await];
     for server in &servers {
         server.member.set(|switches| switches.delay = Duration::from_millis(3));
     }
     let names: Vec<String> = (0..60).map(|number| format!("s{number}")).collect();
     let made = join_all(names.iter().enumerate().map(|(turn, name)| {
         let api = &servers[turn % 2].api;
-        async move { held(&api.create(SERVICES, service(name, "NodePort")).await) }
+        async move { allocated(&api.create(SERVICES, service(name, "NodePort")).await) }
     }));
     let made = made.await;
     let addresses: BTreeSet<_> = made.iter().map(|(address, _)| address).collect();
@@ -190,15 +190,15 @@ async fn addresses_and_ports_never_collide() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_whose_answer_was_lost_keeps_its_address() {
-    let bench = Bench::new();
-    let [first, second] = bench.pair().await;
+    let setup = Setup::new();
+    let [first, second] = setup.pair().await;
     let mut kept = 0;
-    // Where the answer to which of its writes is lost depends on the round.
+    // The lost answer belongs to another of its writes in each round.
     for round in 0..60 {
         let name = format!("s{round}");
         let member = first.member.clone();
-        bench.env.spawn({
-            let env = bench.env.clone();
+        setup.env.spawn({
+            let env = setup.env.clone();
             async move {
                 env.sleep(Duration::from_millis(round)).await;
                 member.set(|switches| switches.loses_answers = true);
@@ -208,12 +208,12 @@ async fn a_service_whose_answer_was_lost_keeps_its_address() {
         });
         first.member.set(|switches| switches.delay = Duration::from_millis(3));
         first.api.post(SERVICES, service(&name, "NodePort")).await;
-        bench.pass(1).await;
+        setup.pass(1).await;
         let stored = second.api.get(&format!("{SERVICES}/{name}")).await;
         if stored.code == 200 {
             kept += 1;
             for key in reservations(&stored.body) {
-                assert!(second.storage.get(&key).await.unwrap().entry.is_some(), "{key} of {name} is anybody's");
+                assert!(second.storage.get(&key).await.unwrap().entry.is_some(), "{key} of {name} is not reserved");
             }
         }
     }
@@ -221,8 +221,8 @@ async fn a_service_whose_answer_was_lost_keeps_its_address() {
     let listed = second.api.get(SERVICES).await.body;
     let services = listed["items"].as_array().unwrap();
     assert!((10..60).contains(&kept), "some of them got through: {kept}");
-    // Whatever was reserved for nothing is let go.
-    bench.pass(4 * 180).await;
+    // The repair loop releases reservations that no Service uses.
+    setup.pass(4 * 180).await;
     let reserved = second.api.get(ADDRESSES).await.body["items"].as_array().unwrap().len();
     assert_eq!(reserved, services.len());
     let ports = second.storage.range(RangeRequest::prefix("/registry/ranges/servicenodeports/")).await.unwrap();
@@ -230,9 +230,9 @@ async fn a_service_whose_answer_was_lost_keeps_its_address() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_server_reserved_is_let_go_and_what_is_used_is_reserved() {
-    let bench = Bench::new();
-    let [first, second] = bench.pair().await;
+async fn unused_reservations_are_released_and_missing_ones_restored() {
+    let setup = Setup::new();
+    let [first, second] = setup.pair().await;
     let of_used = reservations(&first.api.create(SERVICES, service("web", "NodePort")).await);
     let claim = json!({"namespace": "default", "name": "never-stored"}).to_string();
     let leaked = "/registry/ranges/servicenodeports/31999";
@@ -243,12 +243,12 @@ async fn what_a_dead_server_reserved_is_let_go_and_what_is_used_is_reserved() {
         second.storage.write(gone).await.unwrap();
     }
     let is_there = async |key: &str| second.storage.get(key).await.unwrap().entry.is_some();
-    bench.pass(200).await;
+    setup.pass(200).await;
     for key in &of_used {
         assert!(is_there(key).await, "{key} is reserved again");
     }
-    assert!(is_there(leaked).await, "it may be about to be used");
-    bench.pass(3 * 180).await;
+    assert!(is_there(leaked).await, "a write may be about to use it");
+    setup.pass(3 * 180).await;
     assert!(!is_there(leaked).await);
     assert!(is_there(&of_used[0]).await && is_there(&of_used[1]).await);
     drop((first.env, second.env));

@@ -1,4 +1,4 @@
-//! A whole server whose store is slow, under floods, in virtual time.
+//! Flow control of a whole server with a slow store: one user floods it with requests, in virtual time.
 
 use crate::config::{Config, StoreKind};
 use crate::testing::{Answer, Api};
@@ -16,7 +16,7 @@ use storage::memory::Memory;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces";
 const FLOW: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-/// The server's own limits, small; everybody may do everything.
+/// A server with small limits, on which every request is authorized.
 fn config(fair: bool) -> Config {
     Config {
         store: Some(StoreKind::Memory),
@@ -41,14 +41,15 @@ async fn slow_api(fair: bool) -> Arc<Api> {
     Arc::new(api)
 }
 
-/// Somebody else's request.
+/// Sends a request as another user.
 async fn ask_as(api: &Api, user: &str, group: &str, method: Method, path: &str, body: impl ToString) -> Answer {
     let mut headers = vec![("impersonate-user", user)];
     headers.extend((!group.is_empty()).then_some(("impersonate-group", group)));
     api.ask(method, path, body, &headers).await
 }
 
-/// Renews a lease for some periods as its holder does. Answers what it was told, and how long the longest renewal took.
+/// Renews a lease for five periods as its holder does. Returns the codes that are not 200, and the longest time of a
+/// renewal.
 async fn renewals(api: &Api, user: &str, group: &str, namespace: &str) -> (Vec<u16>, Duration) {
     let env = &api.server.server.env;
     let path = format!("{LEASES}/{namespace}/leases/l");
@@ -67,7 +68,7 @@ async fn renewals(api: &Api, user: &str, group: &str, namespace: &str) -> (Vec<u
     (codes, longest)
 }
 
-/// Asks without pause, 400 at a time, until told to stop; counts the refusals.
+/// Sends requests without pause, 400 at a time, until shutdown. Counts the answers 429 in `refused`.
 fn flood(api: &Arc<Api>, user: &'static str, refused: &Arc<AtomicUsize>) {
     let env = api.server.server.env.clone();
     for _ in 0..400 {
@@ -102,7 +103,7 @@ async fn a_flood_starves_neither_leaders_nor_nodes() {
                 assert_eq!(codes, [0; 0]);
                 assert!(longest < Duration::from_secs(1), "{longest:?}");
             } else {
-                assert!(codes.contains(&429), "without fairness they suffer with the others: {codes:?}");
+                assert!(codes.contains(&429), "without fairness they are refused, too: {codes:?}");
             }
         }
         env.shutdown().cancel();
@@ -136,7 +137,7 @@ async fn answers_name_the_schema_and_the_level() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schema_tells_whether_its_level_exists() {
+async fn the_dangling_condition_says_whether_the_priority_level_exists() {
     let api = Api::start().await;
     let wanted = |answer: &Answer, status: &str| answer.body["status"]["conditions"][0]["status"] == status;
     let path = format!("{FLOW}/flowschemas/mine");
@@ -171,13 +172,13 @@ async fn a_schema_tells_whether_its_level_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_told_when_to_come_back() {
+async fn a_refused_request_gets_a_retry_after_header() {
     let config = Config { max_requests_inflight: 1, max_mutating_requests_inflight: 0, ..config(true) };
     let env = Env::simulated(1);
     let fault = Fault::new(&env, Memory::new(&env));
     let api = Api::on(&env, fault.clone(), config).await;
     fault.set(Faults { delay: 1.0, longest_delay: Duration::from_secs(10), ..Faults::default() });
-    // Every limited level has one seat; this user's has no queue.
+    // Every limited priority level has one seat. The level of this user has no queue.
     let schema = json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "mine"},
         "spec": {"priorityLevelConfiguration": {"name": "catch-all"}, "matchingPrecedence": 50, "rules": [{
@@ -198,7 +199,7 @@ async fn what_is_refused_is_told_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_show_levels_queues_and_who_waits() {
+async fn debug_pages_show_levels_queues_and_waiting_requests() {
     let api = slow_api(true).await;
     let env = api.server.server.env.clone();
     flood(&api, "ann", &Arc::default());

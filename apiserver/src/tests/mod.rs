@@ -1,4 +1,4 @@
-//! A whole server in this process, as its clients see it.
+//! Tests of a whole API server in this process, through its API.
 
 mod admission_webhooks;
 mod aggregation;

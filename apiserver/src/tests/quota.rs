@@ -1,10 +1,10 @@
-//! Quotas under load.
+//! Resource quotas under load.
 
 use crate::testing::Api;
 use http::Method;
 use serde_json::{Value, json};
 
-/// A thousand creations at once, and a hundred to give: through the whole server, whose quota is counted by nobody else.
+/// Sends a thousand creations at once to a server whose quota allows a hundred. No quota controller runs beside it.
 #[tokio::test(start_paused = true)]
 async fn racing_creations_get_exactly_what_there_is() {
     let api = Api::start().await;

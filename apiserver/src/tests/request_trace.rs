@@ -1,4 +1,4 @@
-//! Traces of requests to a whole server: what is told of each gate, to whom, and to whom nothing.
+//! Traces of requests to a whole server: the steps that a trace records, and the clients that may read it.
 
 use crate::config::Config;
 use crate::testing::{Answer, Api};
@@ -21,13 +21,13 @@ async fn api() -> Api {
     Api::with(Config { enable_request_trace: true, ..Config::default() }).await
 }
 
-/// Asks for a trace.
+/// Sends a request that asks for a trace.
 async fn traced(api: &Api, method: Method, path: &str, body: impl ToString, headers: &[(&str, &str)]) -> Answer {
     let headers: Vec<(&str, &str)> = [("orrery-trace", "true")].into_iter().chain(headers.iter().copied()).collect();
     api.ask(method, path, body, &headers).await
 }
 
-/// The trace that an answer links to.
+/// Returns the trace that an answer links to.
 async fn trace_of(api: &Api, answer: &Answer) -> Value {
     let link = answer.headers.get("link").expect("the answer links to its trace").to_str().unwrap();
     let path = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"trace\"")).expect(link);
@@ -37,8 +37,8 @@ async fn trace_of(api: &Api, answer: &Answer) -> Value {
     trace.body
 }
 
-/// One line for each step that says something, with what is different every time masked.
-fn told(trace: &Value) -> String {
+/// Formats a trace, one line for each step. Leaves out admission plugins without an effect, and masks random values.
+fn formatted(trace: &Value) -> String {
     let mut lines =
         format!("{} {}\n", trace["answer"]["code"], trace["answer"]["message"].as_str().unwrap_or_default());
     for step in trace["steps"].as_array().unwrap() {
@@ -47,7 +47,7 @@ fn told(trace: &Value) -> String {
         parts.extend(["attempt", "round"].into_iter().filter_map(|key| Some(format!("{key} {}", step[key].as_u64()?))));
         parts.extend(step["revision"].is_u64().then(|| "at a revision".to_owned()));
         parts.retain(|part| !part.is_empty());
-        // Whoever has nothing to say is told of in the trace, and not here.
+        // The trace also records admission plugins without an effect.
         let is_silent = text("gate").ends_with("Admission") && text("outcome") == "passed";
         let is_silent = is_silent && ["of", "reason"].iter().all(|key| step[*key].is_null());
         if is_silent {
@@ -59,13 +59,13 @@ fn told(trace: &Value) -> String {
         let patch = step["patch"].as_array().into_iter().flatten();
         patch.for_each(|operation| lines.push_str(&format!("    {}\n", masked(operation.clone()))));
     }
-    // The name of the volume is drawn, too.
+    // The name of the volume has a random suffix.
     let mut parts = lines.split("kube-api-access-");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |told, part| told + "kube-api-access-…" + part.get(5..).unwrap_or_default())
+    parts.fold(first, |text, part| text + "kube-api-access-…" + part.get(5..).unwrap_or_default())
 }
 
-/// Names that are drawn, times and the like.
+/// Masks the values that differ in every run.
 fn masked(mut operation: Value) -> Value {
     let path = operation["path"].as_str().unwrap_or_default().to_owned();
     if ["/metadata/uid", "/metadata/creationTimestamp"].contains(&path.as_str()) {
@@ -74,15 +74,15 @@ fn masked(mut operation: Value) -> Value {
     operation
 }
 
-async fn expect_told(api: &Api, answer: &Answer, expected: Expect) {
-    expected.assert_eq(&told(&trace_of(api, answer).await));
+async fn expect_trace(api: &Api, answer: &Answer, expected: Expect) {
+    expected.assert_eq(&formatted(&trace_of(api, answer).await));
 }
 
 fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
-/// Serves webhooks under `hook:1`: `/label` labels what it sees, and others refuse what is called `bad`.
+/// Serves webhooks at `hook:1`: `/label` adds a label, and any other path refuses objects with the name `bad`.
 fn serve_webhook(api: &Api) {
     let service = HttpService::new(tower::service_fn(|request: Request<Body>| async move {
         let may_change = request.uri().path() == "/label";
@@ -123,23 +123,23 @@ const STAMP: &str = r#"{
     }
 }"#;
 
-/// A policy that is in force everywhere.
-async fn stamp(api: &Api, policy: &str) {
+/// Creates the policy `stamp` and binds it to all namespaces.
+async fn create_policy(api: &Api, policy: &str) {
     let policy = serde_json::from_str::<Value>(policy).unwrap();
     api.create(&format!("{REGISTRATION}/mutatingadmissionpolicies"), policy).await;
     let binding = json!({"metadata": {"name": "everywhere"}, "spec": {"policyName": "stamp"}});
     api.create(&format!("{REGISTRATION}/mutatingadmissionpolicybindings"), binding).await;
 }
 
-/// A namespace in which much is changed: by a LimitRange, an account, a policy and webhooks.
-async fn busy() -> Api {
+/// Starts a server on which a LimitRange, a service account, a policy and webhooks change a new pod.
+async fn with_mutations() -> Api {
     let api = api().await;
     serve_webhook(&api);
     let limits =
         json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}});
     api.create("/api/v1/namespaces/default/limitranges", limits).await;
     api.create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})).await;
-    stamp(&api, STAMP).await;
+    create_policy(&api, STAMP).await;
     let hooks = json!([
         webhook("label.example.com", "https://hook:1/label", "Fail"),
         webhook("down.example.com", "https://gone:1/", "Ignore")
@@ -153,8 +153,8 @@ async fn busy() -> Api {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_shows_what_everybody_changed_in_order() {
-    let api = busy().await;
+async fn a_trace_of_a_write_shows_every_change_in_order() {
+    let api = with_mutations().await;
     let answer = traced(&api, Method::POST, PODS, pod("good"), &[]).await;
     assert_eq!(answer.code, 201, "{}", answer.text);
     let trace = trace_of(&api, &answer).await;
@@ -193,7 +193,7 @@ async fn a_write_shows_what_everybody_changed_in_order() {
         validation | strategy of pods | passed
         validatingAdmission | ValidatingAdmissionWebhook | webhook judge.example.com of judges | passed
         storage | /registry/pods/default/good | stored | at a revision
-    "#]].assert_eq(&told(&trace));
+    "#]].assert_eq(&formatted(&trace));
     assert_eq!(trace["user"]["username"], "admin");
     assert_eq!(trace["request"]["verb"], "create");
     let revision = trace["steps"].as_array().unwrap().last().unwrap()["revision"].as_u64().unwrap();
@@ -214,11 +214,11 @@ async fn a_write_shows_what_everybody_changed_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_ending_is_told() {
+async fn a_trace_shows_how_each_request_ended() {
     let api = api().await;
     let as_ann: &[(&str, &str)] = &[("impersonate-user", "ann"), ("impersonate-group", "devs")];
     let answer = traced(&api, Method::GET, PODS, "", as_ann).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         403 pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default"
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -242,7 +242,7 @@ async fn every_ending_is_told() {
     });
     api.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).await;
     let answer = traced(&api, Method::GET, PODS, "", as_ann).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         200 
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -256,7 +256,7 @@ async fn every_ending_is_told() {
         read | watch cache | passed | 0 objects | at a revision
     "#]]).await;
     let answer = traced(&api, Method::DELETE, &format!("{PODS}/web"), "", as_ann).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         403 pods "web" is forbidden: User "ann" cannot delete resource "pods" in API group "" in the namespace "default"
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -274,7 +274,7 @@ async fn every_ending_is_told() {
 
     let invalid = json!({"metadata": {"name": "UPPER"}, "data": {"a b": "x", "c/d": "y"}});
     let answer = traced(&api, Method::POST, MAPS, invalid, &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         422 ConfigMap "UPPER" is invalid: [metadata.name: Invalid value: "UPPER": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'), data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+'), data[c/d]: Invalid value: "c/d": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')]
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -294,7 +294,7 @@ async fn every_ending_is_told() {
     api.ask(Method::PUT, &format!("{MAPS}/m"), json!({"metadata": {"name": "m"}, "data": {"a": "1"}}), &[]).await;
     stale["data"] = json!({"a": "2"});
     let answer = traced(&api, Method::PUT, &format!("{MAPS}/m"), stale, &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         409 Operation cannot be fulfilled on configmaps "m": the object has been modified; please apply your changes to the latest version and try again
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -305,7 +305,7 @@ async fn every_ending_is_told() {
 
     let same = json!({"metadata": {"name": "m"}, "data": {"a": "1"}});
     let answer = traced(&api, Method::PUT, &format!("{MAPS}/m"), &same, &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         200 
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -318,7 +318,7 @@ async fn every_ending_is_told() {
         storage | /registry/configmaps/default/m | notWritten | it is as it was
     "#]]).await;
     let answer = traced(&api, Method::DELETE, &format!("{MAPS}/m?dryRun=All"), "", &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         200 
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -327,7 +327,7 @@ async fn every_ending_is_told() {
         storage | /registry/configmaps/default/m | notWritten | a dry run
     "#]]).await;
     let answer = traced(&api, Method::DELETE, &format!("{MAPS}/m"), "", &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         200 
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -336,7 +336,7 @@ async fn every_ending_is_told() {
         storage | /registry/configmaps/default/m | removed | at a revision
     "#]]).await;
     let answer = traced(&api, Method::GET, &format!("{MAPS}?watch=1&timeoutSeconds=1"), "", &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         200 
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -345,7 +345,7 @@ async fn every_ending_is_told() {
         read | watch cache | passed | events from now on
     "#]]).await;
     let answer = traced(&api, Method::GET, &format!("{MAPS}/m"), "", &[]).await;
-    expect_told(&api, &answer, expect![[r#"
+    expect_trace(&api, &answer, expect![[r#"
         404 configmaps "m" not found
         authentication | client certificate | noOpinion | none was shown
         authentication | token file | passed | this is admin
@@ -355,11 +355,11 @@ async fn every_ending_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_whom_nobody_knows_is_told_nothing() {
+async fn an_unauthenticated_client_gets_no_link_to_its_trace() {
     let api = api().await;
     let answer = traced(&api, Method::GET, PODS, "", &[("authorization", "Bearer nobody")]).await;
     assert_eq!((answer.code, answer.headers.get("link")), (401, None));
-    // An administrator finds it by the id that every answer has.
+    // An administrator finds the trace by the audit id of the answer.
     let trace = api.get(&path_of(answer.headers["audit-id"].to_str().unwrap())).await;
     assert!(!trace.text.contains("Bearer"), "{}", trace.text);
     expect![[r#"
@@ -369,7 +369,7 @@ async fn a_caller_whom_nobody_knows_is_told_nothing() {
         authentication | service account token | noOpinion
         authentication | legacy service account token | noOpinion
     "#]]
-    .assert_eq(&told(&trace.body));
+    .assert_eq(&formatted(&trace.body));
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,7 +391,7 @@ async fn traces_are_for_those_who_may_read_them() {
     let mut first = listed["items"][0].clone();
     first.as_object_mut().unwrap().remove("received");
     assert_eq!(first, expected);
-    // Who is given the right has it.
+    // A role that allows reading traces also allows asking for one.
     let rules = json!([{"nonResourceURLs": ["/debug/requests/*"], "verbs": ["get"]}]);
     api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", json!({"metadata": {"name": "t"}, "rules": rules}))
         .await;
@@ -405,14 +405,14 @@ async fn traces_are_for_those_who_may_read_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_traces_where_that_is_off() {
+async fn requests_are_not_traced_unless_enabled_and_asked_for() {
     let api = Api::start().await;
     let answer = traced(&api, Method::GET, "/version", "", &[("audit-id", "mine")]).await;
     assert_eq!((answer.headers.get("link"), answer.warnings().len()), (None, 0));
     for path in ["/debug/requests", "/debug/requests/mine"] {
         assert_eq!(api.get(path).await.code, 404, "{path}");
     }
-    // Nor is one traced that does not ask for it.
+    // A server with traces does not trace a request that does not ask for one.
     let on = self::api().await;
     for headers in [&[][..], &[("orrery-trace", "false")]] {
         assert_eq!(on.ask(Method::GET, "/version", "", headers).await.headers.get("link"), None);
@@ -421,18 +421,18 @@ async fn nobody_traces_where_that_is_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_stays_one() {
+async fn a_trace_hides_the_values_of_secrets() {
     let api = api().await;
     let policy = STAMP.replace("pods", "secrets").replace("/metadata/annotations", "/data");
     let policy = policy.replace("{'by': request.userInfo.username}", "{'password': 'aHVudGVyMg=='}");
-    stamp(&api, &policy).await;
+    create_policy(&api, &policy).await;
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter1"}});
     let answer = traced(&api, Method::POST, SECRETS, secret, &[]).await;
     assert_eq!((answer.code, &answer.body["data"]["password"]), (201, &json!("aHVudGVyMg==")));
     let trace = trace_of(&api, &answer).await;
     let changed = trace["steps"].as_array().unwrap().iter().find(|step| step["of"] == "MutatingAdmissionPolicy");
     let expected = json!([{"op": "replace", "path": "/data/password", "value": "(hidden)"}]);
-    assert_eq!(changed.expect("the policy is told")["patch"], expected);
+    assert_eq!(changed.expect("the trace has a step of the policy")["patch"], expected);
     let text = trace.to_string();
     for word in ["hunter1", "hunter2", &BASE64.encode("hunter1"), "aHVudGVyMg==", "admin-token"] {
         assert!(!text.contains(word), "{word}: {text}");

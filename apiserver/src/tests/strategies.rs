@@ -1,4 +1,4 @@
-//! What clients see of strategies: fields that the server fills in, and who owns them.
+//! Strategies through the API: the fields that the server fills in, and the managers that own them.
 
 use crate::testing::{Answer, Api};
 use http::Method;
@@ -10,8 +10,9 @@ async fn merge_patch(api: &Api, path: &str, patch: Value) -> Answer {
     api.ask(Method::PATCH, path, patch, &[("content-type", "application/merge-patch+json")]).await
 }
 
-fn owned(object: &Value, manager: usize) -> &Value {
-    &object["metadata"]["managedFields"][manager]["fieldsV1"]
+/// Returns the fields of one entry of managedFields.
+fn fields_of(object: &Value, entry: usize) -> &Value {
+    &object["metadata"]["managedFields"][entry]["fieldsV1"]
 }
 
 fn template() -> Value {
@@ -28,8 +29,8 @@ async fn a_job_without_labels_is_read_with_those_that_its_template_was_given() {
     assert_eq!((&labels["job-name"], &labels["controller-uid"]), (&json!("j"), &job["metadata"]["uid"]));
     assert_eq!(labels, &job["spec"]["template"]["metadata"]["labels"]);
     let job = merge_patch(&api, &format!("{path}/j/status"), json!({"status": {"active": 1}})).await.body;
-    assert_eq!(owned(&job, 0).get("f:metadata"), None);
-    assert_eq!(owned(&job, 1), &json!({"f:status": {"f:active": {}}}), "labels that nobody wrote are nobody's");
+    assert_eq!(fields_of(&job, 0).get("f:metadata"), None);
+    assert_eq!(fields_of(&job, 1), &json!({"f:status": {"f:active": {}}}), "no manager owns labels that none has set");
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +61,7 @@ async fn the_count_of_templates_of_a_daemon_set_is_the_servers_though_its_writer
     let count = |set: &Value| set["metadata"]["annotations"][COUNT].clone();
     let set = api.create(&path, json!({"metadata": {"name": "d"}, "spec": spec})).await;
     assert_eq!(count(&set), "1");
-    assert_eq!(owned(&set, 0)["f:metadata"]["f:annotations"], json!({".": {}, format!("f:{COUNT}"): {}}));
+    assert_eq!(fields_of(&set, 0)["f:metadata"]["f:annotations"], json!({".": {}, format!("f:{COUNT}"): {}}));
     let path = format!("{path}/d");
     let patch = json!({"spec": {"template": {"spec": {"hostNetwork": false}}}});
     assert_eq!(count(&merge_patch(&api, &path, patch).await.body), "2");
@@ -77,7 +78,11 @@ async fn volumes_say_when_their_phase_changed() {
     let volume = api.create(path, json!({"metadata": {"name": "v"}, "spec": spec})).await;
     let changed = |volume: &Value| volume["status"]["lastPhaseTransitionTime"].clone();
     assert_eq!(changed(&volume), now(&volume));
-    assert_eq!(owned(&volume, 0)["f:spec"]["f:claimRef"], json!({".": {}, "f:name": {}}), "its parts are owned apart");
+    assert_eq!(
+        fields_of(&volume, 0)["f:spec"]["f:claimRef"],
+        json!({".": {}, "f:name": {}}),
+        "its parts are owned separately"
+    );
     let path = format!("{path}/v/status");
     let said = json!("2020-01-01T00:00:00Z");
     let patch = json!({"status": {"phase": "Available", "lastPhaseTransitionTime": said}});
@@ -117,7 +122,7 @@ async fn pods_are_written_with_what_they_are_and_where() {
         let pod = merge_patch(&api, &path, json!({"status": {"podIP": ip}})).await.body;
         assert_eq!(pod["status"]["podIPs"], json!([{"ip": ip}]));
         let key = format!("k:{}", json!({"ip": ip}));
-        assert_eq!(owned(&pod, 1)["f:status"]["f:podIPs"], json!({".": {}, key: {".": {}, "f:ip": {}}}));
+        assert_eq!(fields_of(&pod, 1)["f:status"]["f:podIPs"], json!({".": {}, key: {".": {}, "f:ip": {}}}));
     }
 }
 

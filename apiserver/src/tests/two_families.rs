@@ -1,4 +1,4 @@
-//! Services of a cluster with two families, through the API: what they are given, keep, and give back.
+//! Dual-stack Services through the API: their addresses are allocated, kept and released.
 
 use crate::config::Config;
 use crate::testing::Api;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-async fn two_families() -> Api {
+/// Starts a server whose cluster has both IP families.
+async fn dual_stack() -> Api {
     let ranges = ["10.96.0.0/24", "fd00::/112"].map(|range| range.parse().unwrap());
     Api::with(Config { service_cluster_ip_range: ranges.to_vec(), ..Config::default() }).await
 }
@@ -22,19 +23,19 @@ fn ips(service: &Value) -> Vec<&str> {
     service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-async fn is_held(api: &Api, address: &str) -> bool {
+async fn is_reserved(api: &Api, address: &str) -> bool {
     api.get(&format!("/apis/networking.k8s.io/v1/ipaddresses/{address}")).await.code == 200
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_keeps_both_addresses_until_it_says_otherwise() {
-    let api = two_families().await;
+    let api = dual_stack().await;
     let made = api.create(SERVICES, service("web", json!({"ipFamilyPolicy": "PreferDualStack"}))).await;
     let [first, second] = ips(&made)[..] else { panic!("{made}") };
     assert!(first.starts_with("10.96.0.") && second.starts_with("fd00::"), "{made}");
     assert_eq!((&made["spec"]["clusterIP"], &made["spec"]["ipFamilies"]), (&json!(first), &json!(["IPv4", "IPv6"])));
     let path = format!("{SERVICES}/web");
-    // Clients that know one address, or none, or no families.
+    // Updates of clients that send only one address, none, or no families.
     for spec in [
         json!({"clusterIP": first, "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}),
         json!({"ipFamilyPolicy": "PreferDualStack"}),
@@ -48,25 +49,25 @@ async fn a_service_keeps_both_addresses_until_it_says_otherwise() {
     let answer = api.ask(Method::PUT, &path, service("web", reduced), &[]).await;
     let why = "must be 'SingleStack' to release the secondary cluster IP";
     assert!(answer.code == 422 && answer.message().contains(why), "{}", answer.text);
-    assert!(is_held(&api, second).await);
+    assert!(is_reserved(&api, second).await);
     let single = json!({"clusterIP": first, "clusterIPs": [first, second], "ipFamilyPolicy": "SingleStack"});
     let answer = api.ask(Method::PUT, &path, service("web", single), &[]).await;
     assert_eq!((answer.code, ips(&answer.body)), (200, vec![first]), "{}", answer.text);
     assert_eq!(answer.body["spec"]["ipFamilies"], json!(["IPv4"]));
-    assert!(!is_held(&api, second).await && is_held(&api, first).await);
+    assert!(!is_reserved(&api, second).await && is_reserved(&api, first).await);
     let required = json!({"ipFamilyPolicy": "RequireDualStack"});
     let answer = api.ask(Method::PUT, &path, service("web", required), &[]).await;
     let [same, third] = ips(&answer.body)[..] else { panic!("{}", answer.text) };
-    assert!(same == first && is_held(&api, third).await, "{}", answer.text);
+    assert!(same == first && is_reserved(&api, third).await, "{}", answer.text);
     let external = json!({"type": "ExternalName", "externalName": "a.example"});
     let answer = api.ask(Method::PUT, &path, service("web", external), &[]).await;
     assert_eq!((answer.code, &answer.body["spec"]["ipFamilies"]), (200, &Value::Null), "{}", answer.text);
-    assert!(!is_held(&api, first).await && !is_held(&api, third).await);
+    assert!(!is_reserved(&api, first).await && !is_reserved(&api, third).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn addresses_are_asked_for_together_or_not_at_all() {
-    let api = two_families().await;
+    let api = dual_stack().await;
     let both =
         |v4: &str, v6: &str| json!({"clusterIP": v4, "clusterIPs": [v4, v6], "ipFamilyPolicy": "RequireDualStack"});
     api.create(SERVICES, service("a", both("10.96.0.50", "fd00::50"))).await;
@@ -82,7 +83,7 @@ async fn addresses_are_asked_for_together_or_not_at_all() {
     ] {
         let answer = api.post(SERVICES, service("b", spec.clone())).await;
         assert!(answer.code == 422 && answer.message().contains(expected), "{spec}: {}", answer.text);
-        assert!(!is_held(&api, "10.96.0.51").await, "{spec}");
+        assert!(!is_reserved(&api, "10.96.0.51").await, "{spec}");
     }
     let tried = service("c", json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6"]}));
     let tried = api.post(&format!("{SERVICES}?dryRun=All"), tried).await;
@@ -96,7 +97,7 @@ async fn addresses_are_asked_for_together_or_not_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn headless_services_have_families_without_addresses() {
-    let api = two_families().await;
+    let api = dual_stack().await;
     for (name, spec, families, policy) in [
         ("open", json!({"clusterIP": "None"}), json!(["IPv4", "IPv6"]), "RequireDualStack"),
         ("one", json!({"clusterIP": "None", "selector": {"a": "b"}}), json!(["IPv4"]), "SingleStack"),

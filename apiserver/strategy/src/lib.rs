@@ -1,12 +1,12 @@
-//! Strategies: what a built-in kind fills in, checks and reserves when one of its objects is written.
+//! Strategies: the rules by which each built-in kind fills in, validates and reserves fields when an object is written.
 //!
-//! Read `Strategy` below first, then the modules in their order: `write_context` is what a strategy knows of a write,
+//! Read `Strategy` below first, then the modules in their order: `write_context` describes a write to its strategy,
 //! `object_meta` fills in metadata, `validation` finds errors, `allocation` reserves addresses and ports of Services,
 //! and `kinds` is the table with the strategy of each kind.
 //!
 //! Strategies see objects in the row's **storage version**, after conversion; patches, admission and managed fields use
-//! the version of the request. A strategy is pure: what it needs of other objects it reserves in `begin_create` and
-//! `begin_update`, which can be undone.
+//! the version of the request. A strategy is pure, except for `begin_create`, `begin_update` and `after_delete`: they
+//! reserve and release addresses and ports, and a reservation can be undone.
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
 
 pub mod write_context;
@@ -25,19 +25,20 @@ use proto::meta::status::FieldError;
 use proto::{Object, Status};
 use serde_json::Value;
 
-/// Grace period of a deletion.
+/// How an object is removed after a DELETE request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
     /// The kind has no grace period: the object is removed at once, unless finalizers keep it.
     None,
-    /// Marked with a deletion timestamp that far ahead; 0 removes at once.
+    /// The object gets a deletion timestamp that lies this far ahead; 0 removes it at once.
     Period { grace_period_s: i64 },
-    /// Marked by the first deletion, and removed by a later one, when a controller has removed its content.
+    /// The first deletion sets the deletion timestamp. A later one removes the object, when a controller has removed
+    /// its content.
     UntilEmpty,
 }
 
-/// What one write takes or gives back beside its own object: the addresses and ports of a Service.
-/// Both calls go straight to the store's compare-and-swap, so that two servers never reserve the same thing.
+/// Access to the addresses and node ports that Services reserve, which are entries of their own in the store.
+/// `reserve` and `release` go straight to the store's compare-and-swap, so that two servers never reserve the same one.
 #[async_trait]
 pub trait Reservations: Lookup {
     fn service_network(&self) -> ServiceNetwork;
@@ -56,16 +57,18 @@ pub enum Stored {
     Unknown,
 }
 
-/// What to take back when a write fails, or to let go when it succeeds.
+/// Addresses and ports to release once the outcome of a write is known.
 #[derive(Debug, Default)]
 pub struct Reservation {
+    /// Reserved for this write.
     pub if_failed: Vec<Reserved>,
+    /// No longer used by the new object.
     pub if_stored: Vec<Reserved>,
 }
 
 impl Reservation {
-    /// To be called exactly once, when the outcome of the write is known. That stands, whatever becomes of this: what
-    /// cannot be let go now is found by the repair loop.
+    /// Releases what the outcome of the write leaves unused. Call it exactly once. A failed release does not change the
+    /// outcome: the repair loop releases the address or port later.
     pub async fn finish(self, stored: Stored, reservations: &dyn Reservations) {
         let done = match stored {
             Stored::Yes => self.if_stored,
@@ -80,15 +83,15 @@ impl Reservation {
     }
 }
 
-/// A kind's own behaviour. Every method has the default that most kinds keep.
+/// The behaviour that is specific to a kind. Every method has the default that most kinds keep.
 #[async_trait]
 pub trait Strategy: Send + Sync {
-    /// Clears what a client may not set, fills in what the server decides.
+    /// Clears the fields that a client may not set, and fills in those that the server decides.
     fn prepare_for_create(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
-    /// The same for an update of the object or of one of its subresources (`context.subresource`).
+    /// Prepares an update of the object or of one of its subresources (`context.subresource`) in the same way.
     fn prepare_for_update(&self, _context: &WriteContext<'_>, _object: &mut Value, _old: &Value) {}
 
-    /// Returns all errors of a new object, with those of its metadata.
+    /// Returns all errors of a new object, including those of its metadata.
     fn validate(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
@@ -103,14 +106,14 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The last change before the object is stored: equal meaning, equal bytes.
+    /// Makes the last change before the object is stored, so that objects of equal meaning have equal bytes.
     fn canonicalize(&self, _object: &mut Value) {}
 
-    /// PUT to a name that does not exist creates it.
+    /// Returns whether a PUT to a name that does not exist creates the object.
     fn allow_create_on_update(&self) -> bool {
         false
     }
-    /// PUT without a resourceVersion overwrites whatever is there.
+    /// Returns whether a PUT without a resourceVersion overwrites the stored object.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
@@ -118,22 +121,22 @@ pub trait Strategy: Send + Sync {
     /// Changes the object when its deletion begins, before the grace period is decided.
     fn prepare_for_delete(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
 
-    /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
+    /// Returns how the object is removed. `requested_s` is the gracePeriodSeconds of the deletion, if it names one.
     fn graceful_delete(&self, _context: &WriteContext<'_>, _object: &Value, _requested_s: Option<i64>) -> Grace {
         Grace::None
     }
 
-    /// Whether the object keeps itself from being removed, beside the finalizers in its metadata.
+    /// Returns whether a field of the object beside `metadata.finalizers` keeps it from being removed.
     fn is_held(&self, _object: &Value) -> bool {
         false
     }
 
-    /// Fields beside `spec` that the `status` endpoint resets, which its writers therefore do not own.
+    /// Returns the fields beside `spec` that the `status` endpoint resets. Its writers therefore do not own them.
     fn status_resets(&self) -> &'static [&'static [&'static str]] {
         &[]
     }
 
-    /// Reserves what the object needs of the cluster before it is validated; fills it into the object.
+    /// Reserves the addresses and ports that the object needs, before it is validated, and fills them into the object.
     async fn begin_create(
         &self,
         _context: &WriteContext<'_>,
@@ -142,6 +145,7 @@ pub trait Strategy: Send + Sync {
     ) -> Result<Reservation, Status> {
         Ok(Reservation::default())
     }
+    /// Reserves the addresses and ports that an update adds, and lists those that it no longer needs.
     async fn begin_update(
         &self,
         _context: &WriteContext<'_>,
@@ -151,7 +155,7 @@ pub trait Strategy: Send + Sync {
     ) -> Result<Reservation, Status> {
         Ok(Reservation::default())
     }
-    /// Releases what the object had reserved, after it is removed from the store.
+    /// Releases the addresses and ports of the object, after it is removed from the store.
     async fn after_delete(&self, _object: &Object, _reservations: &dyn Reservations) -> Result<(), Status> {
         Ok(())
     }

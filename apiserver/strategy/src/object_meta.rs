@@ -1,4 +1,4 @@
-//! The part of metadata that the server decides: identity on creation, what an update may not touch, deletion marks.
+//! The metadata that the server decides: identity on creation, fields that an update keeps, marks of a deletion.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest/{meta,create,update,delete}.go.
 
@@ -6,21 +6,21 @@ use jiff::Timestamp;
 use proto::Status;
 use serde_json::{Map, Value, json};
 
-/// Names that are generated keep this much of their prefix.
+/// A generated name keeps this many characters of its `generateName`.
 const MAX_GENERATED_PREFIX: usize = 58;
-/// How long the random tail of a generated name is.
+/// Number of random characters at the end of a generated name.
 pub const GENERATED_SUFFIX: usize = 5;
 
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// RFC 3339 in UTC with whole seconds: metav1.Time.
+/// Formats a time as metav1.Time does: RFC 3339 in UTC with whole seconds.
 pub fn time(at: Timestamp) -> String {
     let whole = Timestamp::from_second(at.as_second()).unwrap_or(at);
     whole.to_string()
 }
 
-/// The object's metadata, made if it is missing or no object.
+/// Returns the object's metadata, and creates it when it is missing or not a JSON object.
 pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -32,11 +32,12 @@ pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     meta.as_object_mut().expect("just made sure of it")
 }
 
+/// Returns a text field of the metadata, or "" when it is absent.
 pub fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object.get("metadata").and_then(|m| m.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// metadata.generation, or 0.
+/// Returns `metadata.generation`, or 0 when it is absent.
 pub fn generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0)
 }
@@ -62,7 +63,7 @@ pub fn grace_period_s(object: &Value) -> Option<i64> {
     object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64)
 }
 
-/// A new object has nothing of what the server gives it, whatever its body says; nobody owns these fields.
+/// Removes the fields that the server sets from the body of a new object, so that the client does not own them.
 pub fn wipe_system_fields(object: &mut Value) {
     let meta = meta_mut(object);
     for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -70,7 +71,7 @@ pub fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// What a new object starts with: nothing of the deletion of another, a uid, a time, a name.
+/// Gives a new object its uid, creation time and generated name, and removes marks of a deletion.
 pub fn begin_create(object: &mut Value, uid: String, now: Timestamp, name_suffix: impl FnOnce() -> String) {
     let meta = meta_mut(object);
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -86,7 +87,7 @@ pub fn begin_create(object: &mut Value, uid: String, now: Timestamp, name_suffix
     }
 }
 
-/// What an update cannot change, whatever its body says.
+/// Restores the metadata that an update cannot change.
 pub fn begin_update(object: &mut Value, old: &Value) {
     let kept = ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
     let old_meta = old.get("metadata").and_then(Value::as_object);
@@ -117,7 +118,7 @@ pub fn mark_deleting(object: &mut Value, now: Timestamp) {
     meta_mut(object).insert("deletionGracePeriodSeconds".into(), json!(0));
 }
 
-/// A deletion begins: controllers have something new to observe.
+/// Raises the generation when a deletion begins, because controllers then have a change to observe.
 pub fn bump_generation(object: &mut Value) {
     let generation = generation(object);
     if generation > 0 {
@@ -125,12 +126,12 @@ pub fn bump_generation(object: &mut Value) {
     }
 }
 
-/// The object was only kept for its finalizers and its grace, and both are over.
+/// Returns whether a marked object has no finalizers and no grace period left, so that it can be removed.
 pub fn is_to_be_deleted(object: &Value) -> bool {
     deletion_timestamp(object).is_some() && finalizers(object).is_empty() && grace_period_s(object).unwrap_or(0) == 0
 }
 
-/// The namespace of the request, whatever plugins made of it.
+/// Sets the namespace of the request. An admission plugin may have removed it, but may not have changed it.
 pub fn keep_namespace(object: &mut Value, namespace: &str) -> Result<(), Status> {
     let given = text(object, "namespace");
     if given == namespace {

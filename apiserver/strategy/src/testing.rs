@@ -1,5 +1,5 @@
-//! What the tests of validation share: an object passes through decoding, defaults and its kind's strategy, as a write
-//! does, and the errors or warnings come back as text.
+//! Helpers of the tests of validation. They pass an object through decoding, defaults and the strategy of its kind, as a
+//! write does, and return the errors or warnings as text.
 
 use crate::Strategy;
 use crate::kinds;
@@ -11,7 +11,7 @@ use request::UserInfo;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A kind under test, found by what its objects say of themselves.
+/// A kind under test, found by the `apiVersion` and `kind` of its object.
 struct Kind {
     target: Target,
     strategy: Arc<dyn Strategy>,
@@ -31,7 +31,7 @@ impl Kind {
         Self { target, strategy }
     }
 
-    /// As a body comes out of decoding and defaulting, in the storage version, with metadata that passes.
+    /// Decodes and defaults an object and converts it to the storage version. Adds a valid name and namespace.
     fn stored(&self, mut object: Value) -> Value {
         let metadata = &mut object["metadata"];
         if metadata["name"].is_null() {
@@ -64,11 +64,12 @@ impl Kind {
     }
 }
 
-/// The errors of a creation, `field: message` each.
+/// Returns the errors of a creation, each as `field: message`.
 pub fn create(object: Value) -> Vec<String> {
     create_by(BUILTIN, object)
 }
 
+/// Returns the errors of a creation, with the strategies of another table.
 pub fn create_by(strategy_of: StrategyOf, object: Value) -> Vec<String> {
     let kind = Kind::of(strategy_of, &object);
     let mut object = kind.stored(object);
@@ -79,18 +80,19 @@ pub fn create_by(strategy_of: StrategyOf, object: Value) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// The warnings of a creation.
+/// Returns the warnings of a creation.
 pub fn warnings(object: Value) -> Vec<String> {
     let kind = Kind::of(BUILTIN, &object);
     let object = kind.stored(object);
     kind.with_context("", |context| kind.strategy.warnings_on_create(context, &object))
 }
 
-/// The errors of an update of one part of an object; the empty name is the object itself.
+/// Returns the errors of an update of a subresource; the empty name means the object itself.
 pub fn update_of(subresource: &str, old: Value, new: Value) -> Vec<String> {
     update_by(BUILTIN, subresource, old, new)
 }
 
+/// Returns the errors of an update, with the strategies of another table.
 pub fn update_by(strategy_of: StrategyOf, subresource: &str, old: Value, new: Value) -> Vec<String> {
     let kind = Kind::of(strategy_of, &old);
     let (old, mut new) = (kind.stored(old), kind.stored(new));
@@ -102,12 +104,12 @@ pub fn update_by(strategy_of: StrategyOf, subresource: &str, old: Value, new: Va
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// The errors of an update of the object itself.
+/// Returns the errors of an update of the object itself.
 pub fn update(old: Value, new: Value) -> Vec<String> {
     update_of("", old, new)
 }
 
-/// The place that a JSON pointer names; objects on the way are made.
+/// Returns the value at a JSON pointer, and creates missing objects on the way.
 pub fn at<'v>(object: &'v mut Value, pointer: &str) -> &'v mut Value {
     pointer.split('/').skip(1).fold(object, |value, part| match part.parse::<usize>() {
         Ok(index) if value.is_array() => &mut value[index],

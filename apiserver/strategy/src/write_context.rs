@@ -1,6 +1,6 @@
-//! `WriteContext`: what strategies and validation know of a write beside its objects.
+//! `WriteContext`: the facts about a write that strategies and validation need beside its objects.
 //!
-//! Corresponds to the context and the RequestInfo that the strategies of k8s.io/apiserver/pkg/registry/rest are given.
+//! Corresponds to the context and the RequestInfo that k8s.io/apiserver/pkg/registry/rest passes to its strategies.
 
 use component_base::rng::Random;
 use jiff::Timestamp;
@@ -9,22 +9,22 @@ use proto::meta::status::FieldError;
 use proto::resources::{Resource, Served};
 use request::UserInfo;
 
-/// What is known of a write, whatever its verb.
+/// The facts about a write, of any verb.
 pub struct WriteContext<'a> {
     pub user: &'a UserInfo,
     pub row: &'a Resource,
-    /// The version that the request speaks; error messages name the row's storage version's kind.
+    /// The API version of the request. Error messages name the kind of the storage version.
     pub served: &'a Served,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
-    /// Empty until a generated name is known.
+    /// Empty until the name of `generateName` is drawn.
     pub name: &'a str,
     /// `status`, `scale`, …; empty for the object itself.
     pub subresource: &'a str,
     pub dry_run: bool,
     pub now: Timestamp,
     pub random: &'a Random,
-    /// Collected for the answer's `Warning` headers.
+    /// Collected for the `Warning` headers of the answer.
     pub warnings: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl WriteContext<'_> {
         &self.row.storage_version().kind
     }
 
-    /// The 422 that lists every error.
+    /// Returns the status 422 that lists every error.
     pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
         Status::invalid(self.group(), self.kind(), name, errors)
     }

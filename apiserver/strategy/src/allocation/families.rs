@@ -1,4 +1,4 @@
-//! The address families of a Service: what it asks for, against what the cluster has.
+//! IP families of a Service: fills in `ipFamilies` and `ipFamilyPolicy` from the request and the families of the cluster.
 //!
 //! Corresponds to initIPFamilyFields in pkg/registry/core/service/storage/alloc.go.
 //!
@@ -7,12 +7,13 @@
 //!   cluster IPv4,IPv6   {}                                  ->  [IPv4]         SingleStack
 //!                       {policy: PreferDualStack}           ->  [IPv4, IPv6]   PreferDualStack
 //!                       {policy: …, families: [IPv6]}       ->  [IPv6, IPv4]
-//!                       update: policy becomes SingleStack  ->  the second family and address go
+//!                       update: policy becomes SingleStack  ->  drops the second family and address
 //! ```
 
 use crate::validation::at::At;
 use crate::validation::service_addresses::addresses;
 use proto::meta::status::FieldError;
+use proto::schema::builtin::builtin_type;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
@@ -32,40 +33,42 @@ fn other(family: &str) -> Family {
     if family == IPV4 { IPV6 } else { IPV4 }
 }
 
-/// Fills in families and policy where they are open. `cluster` is what the cluster has, the primary family first. What
-/// contradicts the cluster is an error; what contradicts itself is for validation to find.
-pub fn settle(service: &mut Value, old: Option<&Value>, cluster: &[Family]) -> Vec<FieldError> {
-    let root = At::root(service);
+/// Fills in the families and the policy that the request omits. `cluster` lists the families of the cluster, the primary
+/// one first. Returns the errors of a request that the cluster cannot satisfy. Changes nothing when the fields do not
+/// fit together, which validation reports.
+pub fn init(service: &mut Value, old: Option<&Value>, cluster: &[Family]) -> Vec<FieldError> {
+    let service_type = builtin_type("io.k8s.api.core.v1.Service");
+    let root = At::typed_root(&service_type, service);
     let spec = root.field("spec");
     if spec.field("type").text() == "ExternalName" {
         return Vec::new();
     }
-    let before = old.map(At::root);
+    let before = old.map(|old| At::typed_root(&service_type, old));
     let before = before.as_ref().map(|old| old.field("spec"));
-    if before.as_ref().is_some_and(|before| prefers_what_it_had(&spec, before)) {
+    if before.as_ref().is_some_and(|before| keeps_its_preference(&spec, before)) {
         return Vec::new();
     }
-    let is_open = spec.field("clusterIP").text() == "None" && spec.field("selector").is_empty();
-    let policy = policy(&spec, before.as_ref(), is_open);
+    let has_foreign_endpoints = spec.field("clusterIP").text() == "None" && spec.field("selector").is_empty();
+    let policy = policy(&spec, before.as_ref(), has_foreign_endpoints);
     if !addresses(&spec).is_empty() {
         return Vec::new();
     }
-    let mut settled = Settled { policy, ips: texts(&spec, "clusterIPs"), families: texts(&spec, "ipFamilies") };
-    let mut errors = before.map_or_else(Vec::new, |before| settled.follow(&spec, &before));
-    errors.extend(settled.against_itself(&spec));
-    errors.extend(settled.infer(&spec, cluster));
+    let mut fields = FamilyFields { policy, ips: texts(&spec, "clusterIPs"), families: texts(&spec, "ipFamilies") };
+    let mut errors = before.map_or_else(Vec::new, |before| fields.release_secondary(&spec, &before));
+    errors.extend(fields.policy_errors(&spec));
+    errors.extend(fields.infer_families(&spec, cluster));
     if errors.is_empty() {
-        match is_open {
-            // Somebody else writes the endpoints of such a Service, and they may be of any family.
-            true => settled.complete(&[cluster[0], other(cluster[0])]),
+        match has_foreign_endpoints {
+            // The user writes the endpoints of such a Service, and they may be of any family.
+            true => fields.add_missing_families(&[cluster[0], other(cluster[0])]),
             false => {
-                errors = settled.against_cluster(&spec, cluster);
-                settled.complete(cluster);
+                errors = fields.cluster_errors(&spec, cluster);
+                fields.add_missing_families(cluster);
             }
         }
     }
     if errors.is_empty() {
-        let Settled { policy, ips, families } = settled;
+        let FamilyFields { policy, ips, families } = fields;
         service["spec"]["ipFamilies"] = json!(families);
         service["spec"]["ipFamilyPolicy"] = json!(policy);
         if !ips.is_empty() {
@@ -79,35 +82,37 @@ fn texts(spec: &At<'_>, field: &str) -> Vec<String> {
     spec.field(field).items().map(|item| item.text().to_owned()).collect()
 }
 
-/// The one that is given, or that it had; a Service never changes between one family and two unless it is told to.
-fn policy(spec: &At<'_>, before: Option<&At<'_>>, is_open: bool) -> String {
+/// Returns the policy of the request, or of the old Service: a Service changes between one family and two only on request.
+fn policy(spec: &At<'_>, before: Option<&At<'_>>, has_foreign_endpoints: bool) -> String {
     let had = before.map(|before| before.field("ipFamilyPolicy").text().to_owned());
     match (spec.field("ipFamilyPolicy").text(), had) {
         ("", Some(had)) if !had.is_empty() => had,
-        ("", _) if is_open => REQUIRE.to_owned(),
+        ("", _) if has_foreign_endpoints => REQUIRE.to_owned(),
         ("", _) => SINGLE.to_owned(),
         (given, _) => given.to_owned(),
     }
 }
 
-/// A Service that merely prefers two families stays as the cluster was when it was made.
-fn prefers_what_it_had(spec: &At<'_>, before: &At<'_>) -> bool {
+/// Returns whether an update leaves a Service with PreferDualStack unchanged. Such a Service keeps its families, even if
+/// the cluster has got a second one since.
+fn keeps_its_preference(spec: &At<'_>, before: &At<'_>) -> bool {
     let prefers = |spec: &At<'_>| spec.field("ipFamilyPolicy").text() == PREFER;
     let same = |field: &str| texts(spec, field) == texts(before, field);
     let is_same_type = spec.field("type").text() == before.field("type").text();
     is_same_type && prefers(spec) && prefers(before) && same("clusterIPs") && same("ipFamilies")
 }
 
-struct Settled {
+/// The fields of a Service that depend on each other.
+struct FamilyFields {
     policy: String,
     ips: Vec<String>,
     families: Vec<String>,
 }
 
-impl Settled {
-    /// Whoever makes it a Service of one family need not name the address that it gives up; who leaves the second one out
-    /// has to say that this is meant.
-    fn follow(&mut self, spec: &At<'_>, before: &At<'_>) -> Vec<FieldError> {
+impl FamilyFields {
+    /// Drops the second address and family when an update sets the policy to SingleStack. Returns an error when an update
+    /// omits one of them without setting that policy.
+    fn release_secondary(&mut self, spec: &At<'_>, before: &At<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let (ips, families) = (texts(before, "clusterIPs"), texts(before, "ipFamilies"));
         if self.policy == SINGLE {
@@ -135,15 +140,15 @@ impl Settled {
         spec.field("ipFamilyPolicy").invalid_as(&json!(self.policy), why)
     }
 
-    fn against_itself(&self, spec: &At<'_>) -> Vec<FieldError> {
+    fn policy_errors(&self, spec: &At<'_>) -> Vec<FieldError> {
         let lists = [(&self.ips, "cluster IPs"), (&self.families, "IP families")];
         let too_many = lists.into_iter().filter(|(list, _)| self.policy == SINGLE && list.len() == 2);
         let why = |what| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
         too_many.map(|(_, what)| self.bad_policy(spec, &why(what))).collect()
     }
 
-    /// An address tells its family.
-    fn infer(&mut self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
+    /// Adds the families of the addresses that the request names.
+    fn infer_families(&mut self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
         let mut errors = Vec::new();
         for (index, ip) in self.ips.iter().enumerate() {
             let Ok(address) = ip.parse() else { break };
@@ -162,7 +167,7 @@ impl Settled {
         errors
     }
 
-    fn against_cluster(&self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
+    fn cluster_errors(&self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.policy == REQUIRE && cluster.len() < 2 {
             errors.push(self.bad_policy(spec, "this cluster is not configured for dual-stack services"));
@@ -176,12 +181,12 @@ impl Settled {
         errors
     }
 
-    /// Adds the families that are open, of those that there are.
-    fn complete(&mut self, there_are: &[Family]) {
+    /// Adds the families that the request omits, from the available ones.
+    fn add_missing_families(&mut self, available: &[Family]) {
         if self.families.is_empty() {
-            self.families.push(there_are[0].to_owned());
+            self.families.push(available[0].to_owned());
         }
-        if self.policy != SINGLE && self.families.len() == 1 && there_are.len() == 2 {
+        if self.policy != SINGLE && self.families.len() == 1 && available.len() == 2 {
             self.families.push(other(&self.families[0]).to_owned());
         }
     }
@@ -193,13 +198,13 @@ mod tests {
 
     const ONE: &[Family] = &[IPV4];
     const TWO: &[Family] = &[IPV4, IPV6];
-    const TWO_BACKWARDS: &[Family] = &[IPV6, IPV4];
+    const TWO_REVERSED: &[Family] = &[IPV6, IPV4];
 
-    /// Families, addresses and policy in a line, or the errors.
-    fn settled(spec: &Value, old: Option<&Value>, cluster: &[Family]) -> String {
+    /// Returns families, addresses and policy in one line, or the errors.
+    fn result_of(spec: &Value, old: Option<&Value>, cluster: &[Family]) -> String {
         let mut service = json!({"spec": spec});
         let old = old.map(|spec| json!({"spec": spec}));
-        let errors = settle(&mut service, old.as_ref(), cluster);
+        let errors = init(&mut service, old.as_ref(), cluster);
         if !errors.is_empty() {
             return errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         }
@@ -224,10 +229,10 @@ mod tests {
         for (spec, cluster, expected) in [
             (json!({}), ONE, "IPv4 [] SingleStack"),
             (json!({}), TWO, "IPv4 [] SingleStack"),
-            (json!({}), TWO_BACKWARDS, "IPv6 [] SingleStack"),
+            (json!({}), TWO_REVERSED, "IPv6 [] SingleStack"),
             (prefers.clone(), ONE, "IPv4 [] PreferDualStack"),
             (prefers.clone(), TWO, "IPv4,IPv6 [] PreferDualStack"),
-            (prefers, TWO_BACKWARDS, "IPv6,IPv4 [] PreferDualStack"),
+            (prefers, TWO_REVERSED, "IPv6,IPv4 [] PreferDualStack"),
             (json!({"ipFamilyPolicy": "RequireDualStack"}), TWO, "IPv4,IPv6 [] RequireDualStack"),
             (
                 json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
@@ -245,20 +250,20 @@ mod tests {
             (headless(json!({"selector": app})), ONE, "IPv4 [None] SingleStack"),
             (
                 headless(json!({"selector": app, "ipFamilyPolicy": "PreferDualStack"})),
-                TWO_BACKWARDS,
+                TWO_REVERSED,
                 "IPv6,IPv4 [None] PreferDualStack",
             ),
             (headless(json!({})), ONE, "IPv4,IPv6 [None] RequireDualStack"),
             (headless(json!({"ipFamilies": ["IPv6"]})), ONE, "IPv6,IPv4 [None] RequireDualStack"),
-            (headless(json!({"ipFamilyPolicy": "SingleStack"})), TWO_BACKWARDS, "IPv6 [None] SingleStack"),
+            (headless(json!({"ipFamilyPolicy": "SingleStack"})), TWO_REVERSED, "IPv6 [None] SingleStack"),
             (json!({"type": "ExternalName"}), TWO, " [] "),
         ] {
-            assert_eq!(settled(&spec, None, cluster), expected, "{spec} on {cluster:?}");
+            assert_eq!(result_of(&spec, None, cluster), expected, "{spec} on {cluster:?}");
         }
     }
 
     #[test]
-    fn what_contradicts_the_cluster_or_itself_is_refused() {
+    fn fields_that_contradict_the_cluster_or_each_other_are_refused() {
         for (spec, cluster, expected) in [
             (
                 json!({"ipFamilyPolicy": "RequireDualStack"}),
@@ -286,7 +291,7 @@ mod tests {
                 r#"spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster"#,
             ),
         ] {
-            assert_eq!(settled(&spec, None, cluster), expected, "{spec}");
+            assert_eq!(result_of(&spec, None, cluster), expected, "{spec}");
         }
     }
 
@@ -315,7 +320,7 @@ mod tests {
             (&one, json!({"ipFamilyPolicy": "PreferDualStack"}), "IPv4,IPv6 [10.0.0.9] PreferDualStack"),
             (&one, json!({"ipFamilyPolicy": "RequireDualStack"}), "IPv4,IPv6 [10.0.0.9] RequireDualStack"),
             (&one, json!({"ipFamilyPolicy": null}), "IPv4 [10.0.0.9] SingleStack"),
-            // The cluster got its second family later: the Service stays as it is, until more than that is said.
+            // The cluster got its second family later: the Service keeps its families until an update changes them.
             (&prefers_one, json!({}), "IPv4 [10.0.0.9] PreferDualStack"),
             (&prefers_one, json!({"ipFamilies": ["IPv4", "IPv6"]}), "IPv4,IPv6 [10.0.0.9] PreferDualStack"),
             (&two, json!({}), both),
@@ -337,7 +342,7 @@ mod tests {
                 r#"spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary IP family"#,
             ),
         ] {
-            assert_eq!(settled(&with(old, change.clone()), Some(old), TWO), expected, "{change} after {old}");
+            assert_eq!(result_of(&with(old, change.clone()), Some(old), TWO), expected, "{change} after {old}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Addresses and ports that Services hold: what is given out, and how two servers never give out the same.
+//! Allocation of the addresses and node ports of Services, so that two servers never allocate the same one.
 //!
-//! Each address and each node port is a key of its own in the store; whoever creates the key holds it. Addresses are
-//! `IPAddress` objects, as in Kubernetes. Corresponds to pkg/registry/core/service/{ipallocator,portallocator}.
+//! Each address and each node port is a key of its own in the store; the Service whose write creates the key holds it.
+//! Addresses are `IPAddress` objects, as in Kubernetes. Corresponds to
+//! pkg/registry/core/service/{ipallocator,portallocator}.
 //!
 //! Deviation: a node port is a key below `/registry/ranges/servicenodeports`, where Kubernetes keeps one bitmap for all.
 
@@ -15,15 +16,15 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-/// Where Services get their addresses and ports from.
+/// The ranges from which Services get their addresses and node ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceNetwork {
-    /// One for each family of the cluster, the primary one first.
+    /// One range for each IP family of the cluster, the primary family first.
     pub ranges: Vec<IpNet>,
     pub node_ports: RangeInclusive<u16>,
 }
 
-/// A thing that one Service holds at a time.
+/// An address or a node port, which only one Service holds at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reserved {
     Address(IpAddr),
@@ -39,14 +40,14 @@ impl fmt::Display for Reserved {
     }
 }
 
-/// The Service that holds it.
+/// The Service that holds an address or a node port.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-/// `first-last`, both inclusive.
+/// Parses a range of ports, written as `first-last`, both inclusive.
 pub fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let wrong = || format!("--service-node-port-range: {text:?} is not first-last, two ports");
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
@@ -54,7 +55,7 @@ pub fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     if first == 0 || first > last { Err(wrong()) } else { Ok(first..=last) }
 }
 
-/// What is wrong with the ranges that an API server is given.
+/// Validates the values of `--service-cluster-ip-range`.
 pub fn check_ranges(ranges: &[IpNet]) -> Result<(), String> {
     const FLAG: &str = "--service-cluster-ip-range";
     if ranges.len() > 2 {
@@ -72,8 +73,8 @@ pub fn check_ranges(ranges: &[IpNet]) -> Result<(), String> {
     })
 }
 
-/// The lower part of so many, which is left to those who ask for one of their own: a fraction of the whole, within bounds,
-/// and nothing of few.
+/// Returns the size of the lower band of a range, which is kept for Services that request a certain address or port. It is
+/// a fraction of the range, between 16 and `largest`; a range of at most 16 has no lower band.
 fn static_band(size: u128, fraction: u128, largest: u128) -> u128 {
     const SMALLEST: u128 = 16;
     if size <= SMALLEST { 0 } else { (size / fraction).clamp(SMALLEST, largest) }
@@ -103,7 +104,8 @@ impl ServiceNetwork {
         })
     }
 
-    /// Free addresses of a range that are worth trying, best first: at random from the upper band, then whatever is free.
+    /// Returns free addresses of a range in the order to try them: those of the upper band from a random one on, then those
+    /// of the lower band.
     pub fn candidates(range: IpNet, taken: &dyn Fn(IpAddr) -> bool, random: &Random) -> Vec<IpAddr> {
         let (first, last) = hosts(range);
         if last < first {
@@ -122,7 +124,8 @@ impl ServiceNetwork {
         in_upper.chain(in_lower).map(address).filter(|ip| !taken(*ip)).take(MAX_ATTEMPTS).collect()
     }
 
-    /// Free node ports worth trying: from a random one of the upper band on, then of the lower.
+    /// Returns free node ports in the order to try them: those of the upper band from a random one on, then those of the
+    /// lower band.
     pub fn port_candidates(&self, taken: &dyn Fn(u16) -> bool, random: &Random) -> Vec<u16> {
         let (first, last) = (*self.node_ports.start(), *self.node_ports.end());
         let size = last - first + 1;
@@ -135,28 +138,29 @@ impl ServiceNetwork {
     }
 }
 
-/// Hosts of a range that a Service may have: not the network's own address, and of IPv4 not its broadcast address.
+/// Returns the first and the last address that a Service may have: without the network address, and without the broadcast
+/// address of IPv4.
 fn hosts(range: IpNet) -> (u128, u128) {
     let last = number(range.broadcast());
     (number(range.network()) + 1, if range.addr().is_ipv4() { last.saturating_sub(1) } else { last })
 }
 
-/// More addresses than these no allocator keeps.
+/// The shortest prefix of an IPv6 range: the allocator does not handle more addresses.
 const MIN_IPV6_PREFIX: u8 = 64;
-/// What of a range is left to those who ask for an address, or a port, of their own.
+/// Size of the lower bands: a fraction of the range, and a limit.
 const ADDRESS_FRACTION: u128 = 16;
 const MAX_STATIC_ADDRESSES: u128 = 256;
 const PORT_FRACTION: u128 = 32;
 const MAX_STATIC_PORTS: u128 = 128;
-/// So many free-looking ones are tried before the range counts as full: each lost one went to another writer.
+/// Number of candidates that are tried before the range counts as full. Each one that fails was reserved by another write.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Who wrote an address that stands for a reservation.
+/// Value of the label `managed-by` on an `IPAddress` that reserves an address.
 pub const MANAGER: &str = "ipallocator.k8s.io";
-/// The keys of held node ports.
+/// Prefix of the keys that reserve node ports.
 pub const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 
-/// The object that stands for a held address.
+/// Returns the object that reserves an address.
 pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {
     let family = families::of_address(address);
     json!({
@@ -175,12 +179,12 @@ pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {
     })
 }
 
-/// The key of a held node port.
+/// Returns the key that reserves a node port.
 pub fn node_port_key(port: u16) -> String {
     format!("{NODE_PORTS}{port}")
 }
 
-/// What lies under that key.
+/// Returns the value of the key that reserves a node port.
 pub fn node_port_claim(holder: Holder<'_>) -> Value {
     json!({"namespace": holder.namespace, "name": holder.name})
 }
@@ -215,7 +219,7 @@ mod tests {
             let upper = usize::try_from(number(last) - number(begin) + 1).unwrap_or(usize::MAX);
             let in_upper = &found[..found.len().min(upper)];
             assert!(in_upper.iter().all(|ip| (begin..=last).contains(ip)), "{range}: {in_upper:?}");
-            // Nobody ever uses up the largest one.
+            // The upper band of the largest range is too long to list.
             if range.prefix_len() > 64 || range.addr().is_ipv4() {
                 let only_low = ServiceNetwork::candidates(range, &|ip| ip >= begin, &random);
                 let expected = if begin == first { None } else { Some(&first) };
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_range_are_nobodys() {
+    fn network_and_broadcast_addresses_are_not_allocated() {
         let one = network(&["10.0.0.0/24"]);
         let inside = |network: &ServiceNetwork, text: &str| network.contains(text.parse().unwrap());
         assert!(!inside(&one, "10.0.0.0") && inside(&one, "10.0.0.1"));

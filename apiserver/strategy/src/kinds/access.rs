@@ -1,4 +1,4 @@
-//! Who may do what: roles, flow control, signing requests, admission policies.
+//! Kinds that control access: roles, flow control, signing requests, admission policies and webhooks.
 //!
 //! Corresponds to pkg/registry/rbac, flowcontrol, certificates and admissionregistration.
 
@@ -50,7 +50,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         group: "certificates.k8s.io",
         resource: "certificatesigningrequests",
-        // Any name will do.
+        // Any name is valid.
         name: |_, _| Vec::new(),
         create: create_signing_request,
         update: update_signing_request,
@@ -82,7 +82,7 @@ pub const ROWS: &[Rules] = &[
     Rules { resource: "mutatingadmissionpolicybindings", validate: policies::binding, ..POLICIES },
 ];
 
-/// The request says who asks, and the asker cannot say otherwise.
+/// Fills in the user who makes the request. The body cannot name another user.
 fn create_signing_request(context: &WriteContext<'_>, request: &mut Value) {
     let user = context.user;
     let Some(spec) = request["spec"].as_object_mut() else { return };
@@ -99,7 +99,7 @@ fn create_signing_request(context: &WriteContext<'_>, request: &mut Value) {
     }
 }
 
-/// What is asked for never changes; `approval` writes conditions and nothing else.
+/// Restores the spec, which never changes. The subresource `approval` changes only conditions.
 fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
     restore(request, old, &["spec"]);
     if context.subresource == "approval" {
@@ -108,7 +108,8 @@ fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: 
     }
 }
 
-/// A signer may not touch who decided: as many decisions as there were are those that there were.
+/// Restores the conditions Approved and Denied, which a signer may not change. When their number differs, they stay as
+/// they are, for validation to refuse.
 fn update_signing_request_status(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
     for decision in ["Approved", "Denied"] {
         let before: Vec<&Value> = conditions_of(old).filter(|condition| condition["type"] == decision).collect();
@@ -125,7 +126,7 @@ fn conditions_of(request: &Value) -> impl Iterator<Item = &Value> {
     request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Conditions know when they were written, and when they turned.
+/// Sets the times of conditions that have none: of the last update, and of the last change of `status`.
 fn stamp_conditions(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
     let now = json!(proto::meta::time::format(context.now));
     let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };

@@ -1,4 +1,4 @@
-//! The core group: what is not pods or services.
+//! The kinds of the core group except Pod, Service and ReplicationController.
 //!
 //! Corresponds to pkg/registry/core.
 
@@ -68,7 +68,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "persistentvolumes",
         create: create_persistent_volume,
-        update_status: note_phase_transition,
+        update_status: set_phase_transition_time,
         validate: persistent_volumes::volume,
         warnings: warnings::volume,
         validate_update: persistent_volumes::update,
@@ -103,12 +103,12 @@ pub const ROWS: &[Rules] = &[
     Rules { resource: "serviceaccounts", warnings: configuration::service_account_warnings, ..Rules::DEFAULT },
 ];
 
-/// Whether `spec.finalizers` keeps a namespace: its controller has not removed everything in it yet.
+/// Returns whether `spec.finalizers` keeps a namespace, because its controller has not removed all its content yet.
 fn has_spec_finalizers(namespace: &Value) -> bool {
     namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// A namespace is active, holds itself back until its content is gone, and carries its name as a label.
+/// Sets the phase Active, and the finalizer that keeps a namespace until its content is removed.
 fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {
     namespace["status"] = json!({"phase": "Active"});
     if !namespace["spec"].is_object() {
@@ -121,14 +121,14 @@ fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {
     }
 }
 
-/// Finalizers change through `finalize` alone.
+/// Restores `spec.finalizers`, which only the subresource `finalize` changes.
 fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Value) {
     if context.subresource != "finalize" {
         restore(namespace, old, &["spec", "finalizers"]);
     }
 }
 
-/// Kubelets have not read their configuration from there for long; only what has it already keeps it.
+/// Removes `spec.configSource`, which kubelets no longer read. Only a node that already has it keeps it.
 fn create_node(_context: &WriteContext<'_>, node: &mut Value) {
     let _ = node["spec"].as_object_mut().map(|spec| spec.remove("configSource"));
 }
@@ -143,8 +143,8 @@ fn create_persistent_volume(context: &WriteContext<'_>, volume: &mut Value) {
     volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::format(context.now)});
 }
 
-/// When the phase changed last, unless the writer says so itself.
-fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &Value) {
+/// Sets the time of the last phase change, unless the writer sets it.
+fn set_phase_transition_time(context: &WriteContext<'_>, volume: &mut Value, old: &Value) {
     const WHEN: &str = "lastPhaseTransitionTime";
     let (given, before) = (volume["status"][WHEN].clone(), old["status"][WHEN].clone());
     if volume["status"]["phase"] != old["status"]["phase"] {
@@ -158,16 +158,16 @@ fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &V
 
 fn create_claim(_context: &WriteContext<'_>, claim: &mut Value) {
     claim["status"] = json!({"phase": "Pending"});
-    settle_data_sources(claim, &Value::Null);
+    normalize_data_sources(claim, &Value::Null);
 }
 
 fn update_claim(_context: &WriteContext<'_>, claim: &mut Value, old: &Value) {
-    settle_data_sources(claim, old);
+    normalize_data_sources(claim, old);
 }
 
-/// Sources in another namespace are switched off in v1.36, and the older field knows only claims and snapshots: what it
-/// names else is as good as nothing. What the old claim has stays.
-fn settle_data_sources(claim: &mut Value, old: &Value) {
+/// Drops data sources that v1.36 does not support: a `dataSourceRef` in another namespace, because its feature is off, and
+/// a `dataSource` that is neither a claim nor a snapshot. A field that the old claim has stays.
+fn normalize_data_sources(claim: &mut Value, old: &Value) {
     let has = |object: &Value, field: &str| object["spec"][field].is_object();
     let text = |source: &Value, field: &str| source[field].as_str().unwrap_or_default().to_owned();
     let (source, reference) = (&claim["spec"]["dataSource"], &claim["spec"]["dataSourceRef"]);
@@ -187,11 +187,11 @@ fn settle_data_sources(claim: &mut Value, old: &Value) {
     align_data_sources(claim);
 }
 
-/// `dataSource` and `dataSourceRef` say the same, unless the latter names another namespace.
+/// Copies `dataSource` and `dataSourceRef` into each other, unless the latter names another namespace.
 fn align_data_sources(claim: &mut Value) {
     let Some(spec) = claim["spec"].as_object_mut() else { return };
-    let there = |field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
-    match (there("dataSource"), there("dataSourceRef")) {
+    let source_in = |field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
+    match (source_in("dataSource"), source_in("dataSourceRef")) {
         (Some(source), None) => drop(spec.insert("dataSourceRef".to_owned(), source)),
         (None, Some(source)) if source["namespace"].as_str().is_none_or(str::is_empty) => {
             spec.insert("dataSource".to_owned(), source);

@@ -1,4 +1,4 @@
-//! Everything else: leases, classes, storage, devices, APIServices.
+//! The remaining kinds: leases, events, classes, storage, devices, APIServices.
 //!
 //! Corresponds to pkg/registry/{coordination,scheduling,node,storage,resource} and the registries of
 //! kube-aggregator.
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
-/// What of metadata a status writer cannot change where the kind keeps it all.
+/// Metadata that a write of `status` cannot change, for kinds that restore all of it.
 const METADATA: &[&[&str]] = &[
     &["metadata", "annotations"],
     &["metadata", "finalizers"],
@@ -140,7 +140,7 @@ pub const ROWS: &[Rules] = &[
     },
 ];
 
-/// Coordinated leader election is switched off in v1.36: only a lease that has its fields keeps them.
+/// Removes the fields of coordinated leader election, which is off in v1.36. A lease that already has them keeps them.
 fn drop_coordination(_context: &WriteContext<'_>, lease: &mut Value, old: &Value) {
     let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) else { return };
     for field in ["strategy", "preferredHolder"] {

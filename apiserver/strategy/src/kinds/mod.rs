@@ -1,6 +1,7 @@
 //! The strategies of all kinds: one table, found by group and plural.
 //!
-//! A kind that has no row keeps the defaults. The strategies of custom resources and of their definitions lie with them.
+//! A kind without a row keeps the defaults. The crate `extension` has the strategies of custom resources and of
+//! CustomResourceDefinitions.
 //! Corresponds to pkg/registry/*/*/strategy.go.
 
 pub mod access;
@@ -18,7 +19,7 @@ use rules::{ByRules, Rules};
 use service::ServiceStrategy;
 use std::sync::Arc;
 
-/// The strategy of a built-in row, but for CustomResourceDefinitions: theirs lies where custom resources are served.
+/// Returns the strategy of a built-in row. CustomResourceDefinitions are not here: the crate `extension` has theirs.
 pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
     let storage = resource.storage_version();
     let rules = ByRules(rules_of(&storage.group, &storage.resource));

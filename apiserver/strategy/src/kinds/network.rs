@@ -1,4 +1,4 @@
-//! Services and what leads traffic to them.
+//! Services, and the kinds that route traffic to them.
 //!
 //! Corresponds to pkg/registry/core/service, discovery and networking.
 
@@ -78,7 +78,7 @@ pub const ROWS: &[Rules] = &[
     },
 ];
 
-/// The first version knows a node and a zone instead.
+/// Removes the topology of v1beta1 from all endpoints; v1 has `nodeName` and `zone` instead.
 fn drop_topology(_context: &WriteContext<'_>, slice: &mut Value) {
     for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
         let _ = endpoint.as_object_mut().map(|endpoint| endpoint.remove("deprecatedTopology"));

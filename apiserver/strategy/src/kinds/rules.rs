@@ -1,8 +1,8 @@
-//! `Rules`: one kind's strategy as a row of a table, and the engine that carries out every row.
+//! `Rules`: the strategy of one kind as a row of a table, and `ByRules`, which carries out every row.
 //!
-//! Most of what Kubernetes' strategies do is the same for all kinds and needs only to know which fields count:
-//! status and spec are written apart, a changed spec counts a generation, metadata is checked. What is a kind's
-//! own stands in its row as functions.
+//! Most strategies of Kubernetes do the same: they write status and spec apart, raise the generation when the spec
+//! changes, and validate metadata. A row says which of these rules hold for its kind, and adds the functions that are
+//! specific to it.
 
 use crate::validation::at::{At, Errors};
 use crate::validation::object_meta;
@@ -19,15 +19,15 @@ pub type Prepare = fn(&WriteContext<'_>, &mut Value);
 pub type PrepareUpdate = fn(&WriteContext<'_>, &mut Value, &Value);
 pub type Validate = fn(&WriteContext<'_>, &At<'_>, &mut Errors);
 pub type ValidateUpdate = fn(&WriteContext<'_>, &At<'_>, &At<'_>, &mut Errors);
-/// The old object is none for a creation.
+/// The last argument is the old object, or `None` for a creation.
 pub type Warnings = fn(&WriteContext<'_>, &At<'_>, Option<&At<'_>>) -> Vec<String>;
 
-/// Which changes `metadata.generation` counts.
+/// The changes that raise `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// The kind has none; what a client sends is kept.
+    /// The server does not set the generation, and keeps the one that a client sends.
     None,
-    /// It is 1 for ever.
+    /// It is always 1.
     One,
     /// Changes below these paths.
     Of(&'static [&'static str]),
@@ -40,39 +40,39 @@ pub struct Rules {
     pub resource: &'static str,
     pub name: NameRule,
     pub generation: Generation,
-    /// A client may create the object with a status.
+    /// Whether a client may create the object with a status.
     pub status_on_create: bool,
     pub create: Prepare,
-    /// For updates of the object itself and of all subresources but `status`.
+    /// Prepares updates of the object itself and of all subresources but `status`.
     pub update: PrepareUpdate,
     pub update_status: PrepareUpdate,
-    /// What a first deletion marks.
+    /// Changes the object when its deletion begins.
     pub delete: Prepare,
-    /// Whether finalizers without a domain are refused but for Kubernetes' own.
+    /// Whether a finalizer without a domain is refused, unless it is one of Kubernetes' own.
     pub core_finalizers: bool,
     pub validate: Validate,
-    /// Whether an update has to pass `validate`, too, before `validate_update`.
+    /// Whether an update also has to pass `validate`, before `validate_update`.
     pub revalidates: bool,
-    /// Whether the kind's own update check looks at metadata once more, so that its errors come once more.
+    /// Whether the update check of the kind validates metadata a second time, which reports its errors twice.
     pub revalidates_metadata: bool,
-    /// Whether `validate_update` speaks before metadata and `validate`, not after them.
+    /// Whether the errors of `validate_update` come before those of metadata and `validate`, not after them.
     pub update_first: bool,
     pub validate_update: ValidateUpdate,
     pub validate_status: ValidateUpdate,
     pub warnings: Warnings,
-    /// The last change before the object is stored.
+    /// Makes the last change before the object is stored.
     pub canonicalize: fn(&mut Value),
     pub create_on_update: bool,
     pub unconditional_update: bool,
     pub grace: fn(&Value, Option<i64>) -> Grace,
-    /// Whether the object keeps itself from being removed, beside the finalizers in its metadata.
+    /// Returns whether a field of the object beside `metadata.finalizers` keeps it from being removed.
     pub is_held: fn(&Value) -> bool,
     /// Fields beside `spec` that the status endpoint resets.
     pub status_resets: &'static [&'static [&'static str]],
 }
 
 impl Rules {
-    /// What holds for a kind unless its row says otherwise.
+    /// The rules of a kind whose row does not say otherwise.
     pub const DEFAULT: Self = Self {
         group: "",
         resource: "",
@@ -100,17 +100,17 @@ impl Rules {
     };
 }
 
-/// Subresources that are small programs of their own: they change what they change.
+/// Subresources that carry out an action. The generic handling of spec, status and generation does not apply to them.
 const ACTIONS: &[&str] = &["binding", "eviction", "approval"];
 
-/// A row at work.
+/// The strategy that carries out a row of rules.
 pub struct ByRules(pub Rules);
 
 pub fn has_status(context: &WriteContext<'_>) -> bool {
     context.row.storage_version().subresource("status").is_some()
 }
 
-/// Gives the object no status but the one that is always written.
+/// Removes the status, or replaces it by the zero status for a kind that always writes one.
 pub fn reset_status(context: &WriteContext<'_>, object: &mut Value) {
     let schema = context.row.storage_version().schema.schema();
     match (zero::always(schema, "status"), object.as_object_mut()) {
@@ -124,7 +124,7 @@ pub fn reset_status(context: &WriteContext<'_>, object: &mut Value) {
     }
 }
 
-/// The object as it was, with the new metadata and status.
+/// Restores the old object except for the new metadata and status.
 fn keep_only_status(object: &mut Value, old: &Value) {
     let (Some(fields), Some(before)) = (object.as_object_mut(), old.as_object()) else { return };
     let written = ["metadata", "status", "apiVersion", "kind"];

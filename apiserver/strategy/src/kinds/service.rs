@@ -1,7 +1,7 @@
-//! What a Service asks for and is given: cluster address, families, node ports.
+//! The strategy of Services: allocation of their cluster IPs, IP families and node ports.
 //!
 //! Corresponds to pkg/registry/core/service/storage/alloc.go. A Service of type ClusterIP, NodePort or LoadBalancer
-//! holds an address unless it is headless, and the latter two a port of every node for each of their ports.
+//! holds a cluster IP unless it is headless. A NodePort or LoadBalancer also holds a node port for each of its ports.
 
 use crate::allocation::{Holder, Reserved, ServiceNetwork, families};
 use crate::kinds::rules::ByRules;
@@ -17,10 +17,10 @@ use std::net::IpAddr;
 
 const HEALTH_CHECK: &str = "healthCheckNodePort";
 
-/// Node ports of a dry run follow this one: nobody gets them.
-const BEFORE_TRIED_PORTS: u16 = 32768;
+/// A dry run reports the free node ports after this one, without reserving them.
+const DRY_RUN_PORTS_AFTER: u16 = 32768;
 
-/// The strategy of Services: their rules, and what they hold.
+/// The strategy of Services: their rules, and the addresses and ports that they hold.
 pub struct ServiceStrategy(pub ByRules);
 
 #[async_trait]
@@ -33,9 +33,9 @@ impl Strategy for ServiceStrategy {
     fn prepare_for_update(&self, context: &WriteContext<'_>, object: &mut Value, old: &Value) {
         self.0.prepare_for_update(context, object, old);
         if context.subresource.is_empty() {
-            carry_over(object, old);
+            keep_allocated(object, old);
             align_cluster_ips(object, Some(old));
-            drop_unneeded(object, old);
+            drop_type_dependent_fields(object, old);
         }
     }
 
@@ -81,7 +81,7 @@ impl Strategy for ServiceStrategy {
         object: &mut Value,
         reservations: &dyn Reservations,
     ) -> Result<Reservation, Status> {
-        settle_families(context, object, None, reservations)?;
+        init_families(context, object, None, reservations)?;
         reserve(context, object, None, reservations).await
     }
 
@@ -95,7 +95,7 @@ impl Strategy for ServiceStrategy {
         if !context.subresource.is_empty() {
             return Ok(Reservation::default());
         }
-        settle_families(context, object, Some(old), reservations)?;
+        init_families(context, object, Some(old), reservations)?;
         reserve(context, object, Some(old), reservations).await
     }
 
@@ -107,13 +107,13 @@ impl Strategy for ServiceStrategy {
     }
 }
 
-fn settle_families(
+fn init_families(
     context: &WriteContext<'_>,
     service: &mut Value,
     old: Option<&Value>,
     reservations: &dyn Reservations,
 ) -> Result<(), Status> {
-    let errors = families::settle(service, old, &reservations.service_network().families());
+    let errors = families::init(service, old, &reservations.service_network().families());
     if errors.is_empty() { Ok(()) } else { Err(context.invalid(context.name, &errors)) }
 }
 
@@ -125,11 +125,11 @@ fn text<'v>(service: &'v Value, field: &str) -> &'v str {
     spec(service, field).as_str().unwrap_or_default()
 }
 
-fn takes_address(service: &Value) -> bool {
+fn needs_cluster_ip(service: &Value) -> bool {
     text(service, "type") != "ExternalName"
 }
 
-fn takes_node_ports(service: &Value) -> bool {
+fn needs_node_ports(service: &Value) -> bool {
     match text(service, "type") {
         "NodePort" => true,
         "LoadBalancer" => spec(service, "allocateLoadBalancerNodePorts") != &json!(false),
@@ -145,8 +145,8 @@ fn node_port(port: &Value) -> Option<u16> {
     port["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
-/// Load balancers that keep to a node's own pods have to be told which nodes have any.
-fn takes_health_check_port(service: &Value) -> bool {
+/// A load balancer with the traffic policy Local needs health checks, which tell it which nodes have pods of the Service.
+fn needs_health_check_port(service: &Value) -> bool {
     text(service, "type") == "LoadBalancer" && text(service, "externalTrafficPolicy") == "Local"
 }
 
@@ -154,7 +154,7 @@ fn health_check_port(service: &Value) -> Option<u16> {
     spec(service, HEALTH_CHECK).as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
-/// Everything that a stored Service holds.
+/// Returns the addresses and node ports that a stored Service holds.
 pub fn held_by(service: &Value) -> BTreeSet<Reserved> {
     let addresses = spec(service, "clusterIPs").as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut held: BTreeSet<Reserved> =
@@ -163,7 +163,7 @@ pub fn held_by(service: &Value) -> BTreeSet<Reserved> {
     held
 }
 
-/// `clusterIP` is the first of `clusterIPs`; old clients know only the former.
+/// Keeps `clusterIP` and `clusterIPs` equal for clients that set only one of them: the first is the first of the second.
 fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
     let is_given = |service: &Value| spec(service, "clusterIPs").as_array().is_some_and(|ips| !ips.is_empty());
     let ip = text(service, "clusterIP").to_owned();
@@ -190,51 +190,51 @@ fn set(service: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// What the server gave before is kept where an update says nothing of it.
-fn carry_over(service: &mut Value, old: &Value) {
-    if takes_address(service) && takes_address(old) && text(service, "clusterIP").is_empty() {
+/// Keeps the allocated values of the old Service where an update omits them.
+fn keep_allocated(service: &mut Value, old: &Value) {
+    if needs_cluster_ip(service) && needs_cluster_ip(old) && text(service, "clusterIP").is_empty() {
         set(service, "clusterIP", spec(old, "clusterIP").clone());
     }
-    if takes_health_check_port(service)
-        && takes_health_check_port(old)
+    if needs_health_check_port(service)
+        && needs_health_check_port(old)
         && health_check_port(service).is_none()
         && let Some(port) = health_check_port(old)
     {
         set(service, HEALTH_CHECK, json!(port));
     }
-    if has_node_ports(service) && has_node_ports(old) {
-        carry_node_ports(service, old);
+    if may_have_node_ports(service) && may_have_node_ports(old) {
+        keep_node_ports(service, old);
     }
 }
 
-/// A port that names no node port keeps that of the old port by the same name, unless another one asks for it.
-fn carry_node_ports(service: &mut Value, old: &Value) {
+/// Gives a port without a node port the one of the old port with the same name, unless another port requests it.
+fn keep_node_ports(service: &mut Value, old: &Value) {
     let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
-    let given: BTreeMap<String, u16> =
+    let allocated: BTreeMap<String, u16> =
         ports(old).filter_map(|port| node_port(port).map(|number| (name(port), number))).collect();
-    let asked: BTreeSet<u16> = ports(service).filter_map(node_port).collect();
+    let requested: BTreeSet<u16> = ports(service).filter_map(node_port).collect();
     for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
         if node_port(port).is_none()
-            && let Some(number) = given.get(&name(port)).filter(|number| !asked.contains(number))
+            && let Some(number) = allocated.get(&name(port)).filter(|number| !requested.contains(number))
         {
             port["nodePort"] = json!(number);
         }
     }
 }
 
-/// A change of type takes away what the new type has no use for, where the client merely sent it back.
-fn drop_unneeded(service: &mut Value, old: &Value) {
+/// Drops the fields that the new type does not use, unless the client changed them.
+fn drop_type_dependent_fields(service: &mut Value, old: &Value) {
     let was_balancer = text(old, "type") == "LoadBalancer";
     let is_balancer = text(service, "type") == "LoadBalancer";
     let mut unneeded: Vec<&str> = Vec::new();
     let is_same = |field: &str| spec(service, field) == spec(old, field);
-    if takes_address(old) && !takes_address(service) {
+    if needs_cluster_ip(old) && !needs_cluster_ip(service) {
         if is_same("clusterIP") && is_same("clusterIPs") {
             unneeded.extend(["clusterIP", "clusterIPs"]);
         }
         unneeded.extend(["ipFamilies", "ipFamilyPolicy"].into_iter().filter(|field| is_same(field)));
     }
-    if takes_health_check_port(old) && !takes_health_check_port(service) && is_same(HEALTH_CHECK) {
+    if needs_health_check_port(old) && !needs_health_check_port(service) && is_same(HEALTH_CHECK) {
         unneeded.push(HEALTH_CHECK);
     }
     if was_balancer && !is_balancer {
@@ -246,8 +246,8 @@ fn drop_unneeded(service: &mut Value, old: &Value) {
     }
     unneeded.into_iter().for_each(|field| set(service, field, Value::Null));
     let before: BTreeSet<u16> = ports(old).filter_map(node_port).collect();
-    if has_node_ports(old)
-        && !has_node_ports(service)
+    if may_have_node_ports(old)
+        && !may_have_node_ports(service)
         && ports(service).filter_map(node_port).all(|port| before.contains(&port))
     {
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
@@ -259,33 +259,33 @@ fn drop_unneeded(service: &mut Value, old: &Value) {
     }
 }
 
-/// The types with a port of every node, whether or not one is given out unasked.
-fn has_node_ports(service: &Value) -> bool {
+/// Returns whether Services of the type can have node ports, even if none is allocated without a request.
+fn may_have_node_ports(service: &Value) -> bool {
     matches!(text(service, "type"), "NodePort" | "LoadBalancer")
 }
 
 fn is_reached_from_outside(service: &Value) -> bool {
     let has_external_ips = || spec(service, "externalIPs").as_array().is_some_and(|ips| !ips.is_empty());
-    has_node_ports(service) || (text(service, "type") == "ClusterIP" && has_external_ips())
+    may_have_node_ports(service) || (text(service, "type") == "ClusterIP" && has_external_ips())
 }
 
-/// Takes what the Service needs and does not hold yet; on failure nothing stays taken.
+/// Reserves the addresses and ports that the Service needs and does not hold yet. A failure releases them again.
 async fn reserve(
     context: &WriteContext<'_>,
     service: &mut Value,
     old: Option<&Value>,
     reservations: &dyn Reservations,
 ) -> Result<Reservation, Status> {
-    let mut asking = Asking {
+    let mut allocator = Allocator {
         context,
         reservations,
         network: reservations.service_network(),
         before: old.map(held_by).unwrap_or_default(),
         reservation: Reservation::default(),
-        tried: BEFORE_TRIED_PORTS,
+        last_dry_run_port: DRY_RUN_PORTS_AFTER,
     };
-    let outcome = asking.everything(service).await;
-    let Asking { before, mut reservation, .. } = asking;
+    let outcome = allocator.allocate(service).await;
+    let Allocator { before, mut reservation, .. } = allocator;
     if let Err(refused) = outcome {
         reservation.finish(Stored::No, reservations).await;
         return Err(refused);
@@ -295,47 +295,49 @@ async fn reserve(
     Ok(reservation)
 }
 
-struct Asking<'a> {
+/// The allocation of one write of a Service.
+struct Allocator<'a> {
     context: &'a WriteContext<'a>,
     reservations: &'a dyn Reservations,
     network: ServiceNetwork,
+    /// The addresses and ports that the old Service holds.
     before: BTreeSet<Reserved>,
     reservation: Reservation,
-    /// The last node port that a dry run was told.
-    tried: u16,
+    /// The last node port that a dry run reported.
+    last_dry_run_port: u16,
 }
 
-impl Asking<'_> {
-    async fn everything(&mut self, service: &mut Value) -> Result<(), Status> {
-        if takes_address(service) {
-            self.addresses(service).await?;
+impl Allocator<'_> {
+    async fn allocate(&mut self, service: &mut Value) -> Result<(), Status> {
+        if needs_cluster_ip(service) {
+            self.allocate_cluster_ips(service).await?;
         }
-        self.node_ports(service).await?;
-        self.health_check(service).await
+        self.allocate_node_ports(service).await?;
+        self.allocate_health_check_port(service).await
     }
 
     fn invalid(&self, error: FieldError) -> Status {
         self.context.invalid(self.context.name, &[error])
     }
 
-    /// True: it is this Service's now, or was before.
-    async fn take(&mut self, what: Reserved) -> Result<bool, Status> {
+    /// Reserves an address or port. Returns true also when this Service already holds it.
+    async fn reserve(&mut self, what: Reserved) -> Result<bool, Status> {
         if self.before.contains(&what) || self.reservation.if_failed.contains(&what) {
             return Ok(true);
         }
         let holder = Holder { namespace: self.context.namespace, name: self.context.name };
-        let taken = self.reservations.reserve(&what, holder, self.context.dry_run).await?;
-        if taken && !self.context.dry_run {
+        let is_reserved = self.reservations.reserve(&what, holder, self.context.dry_run).await?;
+        if is_reserved && !self.context.dry_run {
             self.reservation.if_failed.push(what);
         }
-        Ok(taken)
+        Ok(is_reserved)
     }
 
-    /// One of each family that the Service has.
-    async fn addresses(&mut self, service: &mut Value) -> Result<(), Status> {
-        let asked = spec(service, "clusterIPs").clone();
+    /// Allocates one address of each IP family of the Service.
+    async fn allocate_cluster_ips(&mut self, service: &mut Value) -> Result<(), Status> {
+        let requested = spec(service, "clusterIPs").clone();
         let mut list: Vec<String> =
-            asked.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+            requested.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
         if list.first().is_some_and(|first| first == "None") {
             return Ok(());
         }
@@ -343,14 +345,14 @@ impl Asking<'_> {
         for (index, family) in families.as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
             match list.get(index).map_or("", String::as_str) {
                 "" => {
-                    // A family that the cluster does not have is for validation to refuse.
+                    // Validation refuses a family that the cluster does not have.
                     let Some(range) = self.network.range_of(family) else { break };
-                    let found = self.any_address(range).await?.to_string();
+                    let found = self.reserve_free_address(range).await?.to_string();
                     list.truncate(index);
                     list.push(found);
                     is_new = true;
                 }
-                given => self.asked_address(given, &asked).await?,
+                address => self.reserve_requested_address(address, &requested).await?,
             }
         }
         if is_new {
@@ -360,10 +362,10 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// `list` is what was asked for in all.
-    async fn asked_address(&mut self, asked: &str, list: &Value) -> Result<(), Status> {
-        // What is no address is for validation to refuse.
-        let Ok(address) = asked.parse::<IpAddr>() else { return Ok(()) };
+    /// Reserves an address of the list that the client requested.
+    async fn reserve_requested_address(&mut self, requested: &str, list: &Value) -> Result<(), Status> {
+        // Validation refuses a text that is not an address.
+        let Ok(address) = requested.parse::<IpAddr>() else { return Ok(()) };
         let refused = |why: String| {
             let why = format!("failed to allocate IP {address}: {why}");
             self.invalid(FieldError::invalid("spec.clusterIPs", list, why))
@@ -375,43 +377,43 @@ impl Asking<'_> {
                 format!("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}");
             return Err(refused(why));
         }
-        // A dry run does not ask who has it, as in Kubernetes.
+        // A dry run does not check whether the address is free, as in Kubernetes.
         if self.context.dry_run {
             return Ok(());
         }
         let taken = refused("provided IP is already allocated".to_owned());
-        if self.take(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
+        if self.reserve(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
     }
 
-    async fn any_address(&mut self, range: IpNet) -> Result<IpAddr, Status> {
+    async fn reserve_free_address(&mut self, range: IpNet) -> Result<IpAddr, Status> {
         if self.context.dry_run {
             return Ok(range.network());
         }
         let held = self.reservations.list("networking.k8s.io", "ipaddresses", "")?;
         let taken: BTreeSet<IpAddr> = held.iter().filter_map(|object| object.index.name.parse().ok()).collect();
         for candidate in ServiceNetwork::candidates(range, &|ip| taken.contains(&ip), self.context.random) {
-            if self.take(Reserved::Address(candidate)).await? {
+            if self.reserve(Reserved::Address(candidate)).await? {
                 return Ok(candidate);
             }
         }
         Err(Status::internal(format!("failed to allocate a serviceIP: range is full: {range}")))
     }
 
-    async fn node_ports(&mut self, service: &mut Value) -> Result<(), Status> {
-        let wanted = takes_node_ports(service);
+    async fn allocate_node_ports(&mut self, service: &mut Value) -> Result<(), Status> {
+        let is_wanted = needs_node_ports(service);
         let mut list = spec(service, "ports").as_array().cloned().unwrap_or_default();
-        // One node port may serve one number under several protocols.
+        // Ports of the same number but of different protocols share a node port.
         let mut shared: Vec<(Value, Value, u16)> = Vec::new();
         for (i, port) in list.iter_mut().enumerate() {
             let key = (port["port"].clone(), port["protocol"].clone());
-            if let Some(asked) = node_port(port) {
-                self.asked_port(i, asked).await?;
-                shared.push((key.0, key.1, asked));
-            } else if wanted {
+            if let Some(requested) = node_port(port) {
+                self.reserve_requested_port(i, requested).await?;
+                shared.push((key.0, key.1, requested));
+            } else if is_wanted {
                 let same = shared.iter().find(|(number, protocol, _)| *number == key.0 && *protocol != key.1);
                 let found = match same {
                     Some((_, _, port)) => *port,
-                    None => self.any_port().await?,
+                    None => self.reserve_free_port().await?,
                 };
                 port["nodePort"] = json!(found);
                 shared.push((key.0, key.1, found));
@@ -423,55 +425,55 @@ impl Asking<'_> {
         Ok(())
     }
 
-    async fn asked_port(&mut self, index: usize, port: u16) -> Result<(), Status> {
+    async fn reserve_requested_port(&mut self, index: usize, port: u16) -> Result<(), Status> {
         let field = format!("spec.ports[{index}].nodePort");
-        let anywhere = self.context.dry_run || self.network.node_ports.contains(&port);
-        if !anywhere && !self.before.contains(&Reserved::NodePort(port)) {
+        let is_in_range = self.context.dry_run || self.network.node_ports.contains(&port);
+        if !is_in_range && !self.before.contains(&Reserved::NodePort(port)) {
             return Err(self.invalid(FieldError::invalid(field, &json!(port), self.out_of_range())));
         }
-        if self.take(Reserved::NodePort(port)).await? {
+        if self.reserve(Reserved::NodePort(port)).await? {
             return Ok(());
         }
         Err(self.invalid(FieldError::invalid(field, &json!(port), "provided port is already allocated")))
     }
 
-    async fn any_port(&mut self) -> Result<u16, Status> {
+    async fn reserve_free_port(&mut self) -> Result<u16, Status> {
         let services = self.reservations.list("", "services", "")?;
         let services: Vec<_> = services.iter().map(|service| service.peek()).collect();
         let taken: BTreeSet<u16> = services.iter().flat_map(|service| ports(service).filter_map(node_port)).collect();
         if self.context.dry_run {
-            let free = (self.tried.saturating_add(1)..=u16::MAX).find(|port| !taken.contains(port));
-            self.tried = free.unwrap_or(u16::MAX);
-            return Ok(self.tried);
+            let free = (self.last_dry_run_port.saturating_add(1)..=u16::MAX).find(|port| !taken.contains(port));
+            self.last_dry_run_port = free.unwrap_or(u16::MAX);
+            return Ok(self.last_dry_run_port);
         }
         for candidate in self.network.port_candidates(&|port| taken.contains(&port), self.context.random) {
-            if self.take(Reserved::NodePort(candidate)).await? {
+            if self.reserve(Reserved::NodePort(candidate)).await? {
                 return Ok(candidate);
             }
         }
         Err(Status::internal("failed to allocate a nodePort: range is full"))
     }
 
-    async fn health_check(&mut self, service: &mut Value) -> Result<(), Status> {
-        if !takes_health_check_port(service) {
+    async fn allocate_health_check_port(&mut self, service: &mut Value) -> Result<(), Status> {
+        if !needs_health_check_port(service) {
             return Ok(());
         }
         match health_check_port(service) {
-            Some(asked) => {
-                let in_range = self.context.dry_run || self.network.node_ports.contains(&asked);
-                if self.before.contains(&Reserved::NodePort(asked))
-                    || (in_range && self.take(Reserved::NodePort(asked)).await?)
+            Some(requested) => {
+                let is_in_range = self.context.dry_run || self.network.node_ports.contains(&requested);
+                if self.before.contains(&Reserved::NodePort(requested))
+                    || (is_in_range && self.reserve(Reserved::NodePort(requested)).await?)
                 {
                     return Ok(());
                 }
-                let why = match in_range {
+                let why = match is_in_range {
                     true => "provided port is already allocated".to_owned(),
                     false => self.out_of_range(),
                 };
-                Err(Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {why}")))
+                Err(Status::internal(format!("failed to allocate requested HealthCheck NodePort {requested}: {why}")))
             }
             None => {
-                let found = self.any_port().await?;
+                let found = self.reserve_free_port().await?;
                 set(service, HEALTH_CHECK, json!(found));
                 Ok(())
             }

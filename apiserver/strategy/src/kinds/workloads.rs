@@ -1,4 +1,4 @@
-//! Workloads: what makes pods, and what bounds and disturbs them.
+//! Workloads: the kinds that create pods, autoscalers and disruption budgets.
 //!
 //! Corresponds to pkg/registry/apps, batch, autoscaling and policy.
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
-/// What the kinds of the apps group share: their update does not look at metadata once more.
+/// Rules that the kinds of the apps group share. Their update check does not validate metadata a second time.
 const APPS: Rules = Rules {
     group: "apps",
     generation: SPEC,
@@ -109,7 +109,7 @@ pub const ROWS: &[Rules] = &[
     },
 ];
 
-/// The count of a DaemonSet's templates, as the text of an annotation.
+/// Annotation with the generation of a DaemonSet's template, as text.
 pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_template_generation(set: &mut Value, generation: i64) {
@@ -129,7 +129,7 @@ fn template_generation(set: &Value) -> i64 {
     annotations[TEMPLATE_GENERATION].as_str().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// The template has a count of its own, which old clients still read.
+/// Raises the generation of the template when the template changes. Old clients still read it.
 fn update_daemon_set(_context: &WriteContext<'_>, set: &mut Value, old: &Value) {
     let changed = set["spec"]["template"] != old["spec"]["template"];
     set_template_generation(set, template_generation(old) + i64::from(changed));
@@ -139,7 +139,7 @@ fn keep_template_generation(_context: &WriteContext<'_>, set: &mut Value, old: &
     set_template_generation(set, template_generation(old));
 }
 
-/// Unless told otherwise, a job selects its pods by labels that nobody else has.
+/// Makes a job select its pods by its own uid, unless `manualSelector` is set.
 fn create_job(_context: &WriteContext<'_>, job: &mut Value) {
     if job["spec"]["manualSelector"] == true {
         return;

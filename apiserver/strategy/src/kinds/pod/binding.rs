@@ -1,15 +1,16 @@
-//! Binding: the scheduler's word that a pod runs on a node.
+//! Binding: the scheduler's decision that a pod runs on a node.
 //!
 //! Corresponds to BindingREST of pkg/registry/core/pod/storage.
 
 use crate::validation::at::{At, Errors};
 use jiff::Timestamp;
 use proto::Status;
+use proto::schema::builtin::builtin_type;
 use serde_json::{Map, Value, json};
 
-/// What is wrong with a Binding by itself. Kubernetes answers 500 here, not 422.
+/// Validates a Binding by itself. Kubernetes answers 500 here, not 422.
 pub fn check(binding: &Value) -> Result<(), Status> {
-    let target = At::root(binding).field("target");
+    let target = At::typed_root(&builtin_type("io.k8s.api.core.v1.Binding"), binding).field("target");
     let mut errors = Errors::new();
     if !matches!(target.field("kind").text(), "" | "Node") {
         errors.push(target.field("kind").not_supported(&["Node", "<empty>"]));
@@ -27,7 +28,7 @@ pub fn check(binding: &Value) -> Result<(), Status> {
     }
 }
 
-/// The pod on its node, with the binding's labels and annotations; 409 if it may not go there.
+/// Returns the pod on its node, with the binding's labels and annotations, or 409 if it cannot be bound.
 pub fn bind(pod: &Value, binding: &Value, now: Timestamp) -> Result<Value, Status> {
     let text = |object: &Value, pointer: &str| -> String {
         object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,7 +1,7 @@
-//! Eviction: a deletion that the pod's disruption budget may forbid.
+//! Eviction: a deletion that the PodDisruptionBudget of the pod may forbid.
 //!
-//! Corresponds to EvictionREST of pkg/registry/core/pod/storage. The decision is pure; whoever carries it out writes
-//! the budget first, then marks the pod, and deletes it as the pod that was judged.
+//! Corresponds to EvictionREST of pkg/registry/core/pod/storage. The decision is pure. The caller carries it out: it
+//! writes the budget first, then adds the condition to the pod, and then deletes the pod.
 
 use jiff::Timestamp;
 use proto::Status;
@@ -10,20 +10,20 @@ use proto::meta::status::Cause;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Evictions that a budget's controller has not confirmed yet; more are refused.
+/// Limit of the evictions that the budget's controller has not confirmed yet; with more, an eviction is refused.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
-/// What an eviction comes to.
+/// The decision about an eviction.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
-    /// The pod may be deleted, whatever becomes of it meanwhile: it has ended, or no budget covers it.
+    /// The pod may be deleted even if it changes meanwhile: it is finished or terminating, or no budget covers it.
     Delete,
-    /// The pod may be deleted as long as it is as it was judged, because it was not ready. The budget that covers it
-    /// would else have a say; `None` where budgets were not looked at.
+    /// The pod may be deleted only if it has not changed, because it is not ready. `budget` covers it and would decide
+    /// if it were ready; `None` for a pending pod, for which no budget was read.
     DeleteUnchanged {
         budget: Option<String>,
     },
-    /// The pod may be deleted once a disruption was taken from this budget.
+    /// The pod may be deleted after a disruption is taken from this budget.
     DeleteAfter {
         budget: String,
     },
@@ -38,7 +38,7 @@ fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Whether the budget of the pod's namespace covers the pod.
+/// Returns whether a budget of the pod's namespace covers the pod.
 pub fn covers(budget: &Value, pod: &Value) -> bool {
     let labels: BTreeMap<String, String> = pod
         .pointer("/metadata/labels")
@@ -55,18 +55,19 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Pods that have ended, or are about to, are no disruption any more. One that waits to run is none yet.
-pub fn ignores_budgets(pod: &Value) -> Option<Verdict> {
-    let is_over = !text(pod, "/metadata/deletionTimestamp").is_empty();
+/// Decides about pods whose eviction is no disruption: finished, terminating and pending ones. `None` for all others, about
+/// which `decide` decides.
+pub fn decide_without_budgets(pod: &Value) -> Option<Verdict> {
+    let is_terminating = !text(pod, "/metadata/deletionTimestamp").is_empty();
     match text(pod, "/status/phase") {
         "Succeeded" | "Failed" => Some(Verdict::Delete),
-        _ if is_over => Some(Verdict::Delete),
+        _ if is_terminating => Some(Verdict::Delete),
         "Pending" => Some(Verdict::DeleteUnchanged { budget: None }),
         _ => None,
     }
 }
 
-/// Judges a pod by the budgets of its namespace.
+/// Decides about a pod by the budgets of its namespace.
 pub fn decide<'v>(pod: &Value, budgets: impl IntoIterator<Item = &'v Value>) -> Verdict {
     let covering: Vec<&Value> = budgets.into_iter().filter(|budget| covers(budget, pod)).collect();
     let budget = match covering.as_slice() {
@@ -89,7 +90,7 @@ pub fn decide<'v>(pod: &Value, budgets: impl IntoIterator<Item = &'v Value>) -> 
     Verdict::DeleteAfter { budget: name }
 }
 
-/// Takes one disruption from the budget for this pod, or says why there is none.
+/// Returns the budget with one disruption taken for this pod, or the reason why it allows none.
 pub fn take_disruption(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Status> {
     let name = text(budget, "/metadata/name");
     let allowed = number(budget, "/status/disruptionsAllowed");
@@ -105,7 +106,7 @@ pub fn take_disruption(budget: &Value, pod: &str, now: Timestamp) -> Result<Valu
         return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
     }
     if allowed == 0 {
-        return Err(too_many(format!("The disruption budget {name} {}", why_none(budget)), 0));
+        return Err(too_many(format!("The disruption budget {name} {}", refusal_reason(budget)), 0));
     }
     let mut budget = budget.clone();
     budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
@@ -119,8 +120,8 @@ pub fn take_disruption(budget: &Value, pod: &str, now: Timestamp) -> Result<Valu
     Ok(budget)
 }
 
-/// Why a budget allows no disruption. Its numbers say nothing when its controller has failed.
-fn why_none(budget: &Value) -> String {
+/// Returns why a budget allows no disruption. Its numbers are not current when its controller has failed.
+fn refusal_reason(budget: &Value) -> String {
     let conditions = budget.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let mut refusals = conditions.filter(|c| c["type"] == "DisruptionAllowed" && c["status"] == "False");
     let refusal = refusals.find(|c| !text(c, "/message").is_empty());
@@ -135,7 +136,7 @@ fn why_none(budget: &Value) -> String {
     }
 }
 
-/// The budget has to be looked at again: what was known of it, or of its pod, is not current.
+/// Returns the status 429 that asks the client to retry, because the status of the budget is not current.
 pub fn still_processed(budget: &str) -> Status {
     too_many(format!("The disruption budget {budget} is still being processed by the server."), 10)
 }
@@ -149,7 +150,7 @@ fn too_many(why: String, retry_after_s: u32) -> Status {
     status
 }
 
-/// No more disruptions: the budget says so itself.
+/// Sets the condition DisruptionAllowed to False, after the last disruption is taken.
 fn set_insufficient(budget: &mut Value, now: Timestamp) {
     let generation = number(budget, "/metadata/generation");
     let Some(conditions) = budget.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
@@ -163,8 +164,8 @@ fn set_insufficient(budget: &mut Value, now: Timestamp) {
     }
 }
 
-/// The pod with the condition that says why it goes.
-pub fn marked(pod: &Value, now: Timestamp) -> Value {
+/// Returns the pod with the condition that records the eviction.
+pub fn with_disruption_target(pod: &Value, now: Timestamp) -> Value {
     let mut pod = pod.clone();
     let generation = number(&pod, "/metadata/generation");
     let mut target = json!({
@@ -213,7 +214,7 @@ mod tests {
     }
 
     fn verdict(pod: &Value, budgets: &[Value]) -> String {
-        let verdict = ignores_budgets(pod).unwrap_or_else(|| decide(pod, budgets));
+        let verdict = decide_without_budgets(pod).unwrap_or_else(|| decide(pod, budgets));
         let refused = |status: &Status| {
             let causes = status.details.iter().flat_map(|details| &details.causes);
             format!("{} {}", status.code, causes.map(|cause| cause.message.as_str()).collect::<String>())
@@ -285,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_time_of_an_earlier_one() {
-        let first = marked(&pod("Running", true), "2026-01-01T00:00:00Z".parse().unwrap());
-        let again = marked(&first, "2026-01-01T00:00:09Z".parse().unwrap());
+    fn the_disruption_target_condition_keeps_its_transition_time() {
+        let first = with_disruption_target(&pod("Running", true), "2026-01-01T00:00:00Z".parse().unwrap());
+        let again = with_disruption_target(&first, "2026-01-01T00:00:09Z".parse().unwrap());
         assert_eq!(first, again);
         assert_eq!(first["status"]["conditions"].as_array().map(Vec::len), Some(2));
     }

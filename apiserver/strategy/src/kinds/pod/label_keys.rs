@@ -1,26 +1,27 @@
-//! `matchLabelKeys` and `mismatchLabelKeys`: selectors that take the values of some labels from the pod itself.
+//! `matchLabelKeys` and `mismatchLabelKeys`: label keys whose values a selector takes from the pod itself.
 //!
-//! The values are written into the selector when the pod is created, so that whoever reads it needs to know nothing of
-//! the keys. Corresponds to applyMatchLabelKeysAndMismatchLabelKeys in pkg/registry/core/pod/strategy.go.
+//! The values are written into the selector when the pod is created, so that the scheduler only reads the selector.
+//! Corresponds to applyMatchLabelKeysAndMismatchLabelKeys in pkg/registry/core/pod/strategy.go.
 
 use serde_json::{Value, json};
 
-pub fn select_by(pod: &mut Value) {
+/// Writes the values of the pod's own labels into the selectors that name their keys.
+pub fn apply(pod: &mut Value) {
     let labels = pod["metadata"]["labels"].clone();
     let Some(spec) = pod["spec"].as_object_mut() else { return };
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(affinity) = spec.get_mut("affinity").and_then(|affinity| affinity.get_mut(kind)) else { continue };
         for term in items(affinity, "requiredDuringSchedulingIgnoredDuringExecution") {
-            select_in(term, &labels);
+            add_requirements(term, &labels);
         }
         for preferred in items(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
             if let Some(term) = preferred.get_mut("podAffinityTerm") {
-                select_in(term, &labels);
+                add_requirements(term, &labels);
             }
         }
     }
     for constraint in spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten() {
-        select_in(constraint, &labels);
+        add_requirements(constraint, &labels);
     }
 }
 
@@ -28,7 +29,7 @@ fn items<'v>(affinity: &'v mut Value, list: &str) -> impl Iterator<Item = &'v mu
     affinity.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn select_in(term: &mut Value, labels: &Value) {
+fn add_requirements(term: &mut Value, labels: &Value) {
     let requirements: Vec<Value> = [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")]
         .into_iter()
         .flat_map(|(keys, operator)| {
@@ -58,15 +59,15 @@ mod tests {
         let term = json!({"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["hash", "none"], "mismatchLabelKeys": ["tenant"]});
         let spread =
             json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["hash"]});
-        let blind = json!({"topologyKey": "zone", "matchLabelKeys": ["hash"]});
+        let without_selector = json!({"topologyKey": "zone", "matchLabelKeys": ["hash"]});
         let mut pod = json!({
             "metadata": {"labels": {"hash": "1", "tenant": "t"}},
             "spec": {
                 "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}},
-                "topologySpreadConstraints": [spread, blind],
+                "topologySpreadConstraints": [spread, without_selector],
             },
         });
-        select_by(&mut pod);
+        apply(&mut pod);
         let hash = json!({"key": "hash", "operator": "In", "values": ["1"]});
         let tenant = json!({"key": "tenant", "operator": "NotIn", "values": ["t"]});
         let preferred = "/spec/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm";
@@ -74,6 +75,6 @@ mod tests {
         assert_eq!(term["labelSelector"], json!({"matchExpressions": [hash, tenant]}));
         let constraints = &pod["spec"]["topologySpreadConstraints"];
         assert_eq!(constraints[0]["labelSelector"], json!({"matchLabels": {"a": "b"}, "matchExpressions": [hash]}));
-        assert_eq!(constraints[1], blind, "without a selector the keys select nothing");
+        assert_eq!(constraints[1], without_selector, "without a selector the keys select nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! Pods: their quality of service, their grace, and the subresources through which parts of them change.
+//! Pods: their QoS class, their grace period, and the subresources that change parts of them.
 //!
 //! Corresponds to pkg/registry/core/pod.
 
@@ -46,8 +46,8 @@ fn create(context: &WriteContext<'_>, pod: &mut Value) {
         }]);
     }
     pod["status"] = status;
-    label_keys::select_by(pod);
-    // Less than no time is the shortest that is not an immediate kill.
+    label_keys::apply(pod);
+    // A negative grace period means one second, the shortest that is not an immediate kill.
     if let Some(grace) = pod.pointer_mut("/spec/terminationGracePeriodSeconds")
         && grace.as_i64().is_some_and(|s| s < 0)
     {
@@ -55,12 +55,12 @@ fn create(context: &WriteContext<'_>, pod: &mut Value) {
     }
 }
 
-/// Each subresource changes its own part and leaves the rest as it was.
+/// Keeps a write of a subresource to the fields of that subresource.
 fn update(context: &WriteContext<'_>, pod: &mut Value, old: &Value) {
     match context.subresource {
         "ephemeralcontainers" => {
             let new = pod["spec"].get("ephemeralContainers").cloned();
-            keep_but(pod, old, |spec| match new {
+            restore_except(pod, old, |spec| match new {
                 Some(containers) => {
                     spec.insert("ephemeralContainers".to_owned(), containers);
                 }
@@ -71,14 +71,14 @@ fn update(context: &WriteContext<'_>, pod: &mut Value, old: &Value) {
         }
         "resize" => {
             let new = pod["spec"].clone();
-            keep_but(pod, old, |spec| take_resources(spec, &new));
+            restore_except(pod, old, |spec| copy_resources(spec, &new));
         }
         _ => {}
     }
 }
 
-/// The old pod under the new object's resource version, with a changed spec.
-fn keep_but(pod: &mut Value, old: &Value, change: impl FnOnce(&mut Map<String, Value>)) {
+/// Restores the old pod except for `resourceVersion` and `managedFields`, and changes its spec.
+fn restore_except(pod: &mut Value, old: &Value, change: impl FnOnce(&mut Map<String, Value>)) {
     let kept = ["resourceVersion", "managedFields"].map(|key| (key, pod["metadata"].get(key).cloned()));
     pod.clone_from(old);
     for (key, value) in kept {
@@ -92,7 +92,8 @@ fn keep_but(pod: &mut Value, old: &Value, change: impl FnOnce(&mut Map<String, V
     }
 }
 
-fn take_resources(spec: &mut Map<String, Value>, new: &Value) {
+/// Copies the resources of the containers and of the pod, which the subresource `resize` changes.
+fn copy_resources(spec: &mut Map<String, Value>, new: &Value) {
     for list in ["containers", "initContainers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
         for container in containers {
@@ -116,13 +117,13 @@ fn update_status(_context: &WriteContext<'_>, pod: &mut Value, old: &Value) {
     {
         status["qosClass"] = class.clone();
     }
-    // A status without anything in it does not keep the null that indexing leaves.
+    // Indexing a missing field leaves a null, which must not be stored.
     if status["qosClass"].is_null() {
         let _ = status.as_object_mut().map(|status| status.remove("qosClass"));
     }
 }
 
-/// Unscheduled and finished pods go at once; the others get the time asked for, or their own.
+/// Returns the grace period of the request, or that of the pod. Unscheduled and finished pods are removed at once.
 fn grace(pod: &Value, requested_s: Option<i64>) -> Grace {
     let own = || pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
