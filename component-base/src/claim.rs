@@ -33,7 +33,7 @@ pub enum ClaimError {
 #[derive(Debug)]
 pub struct Claim {
     root: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Claim {
@@ -54,7 +54,7 @@ impl Claim {
             Err(TryLockError::WouldBlock) => return Err(ClaimError::Locked(root)),
             Err(TryLockError::Error(source)) => return Err(ClaimError::Io { path, source }),
         }
-        let claim = Self { root, _lock: lock };
+        let claim = Self { root, lock };
         claim.check(format)?;
         // They may exist with wider modes.
         for path in [&claim.root, &claim.root.join(LOCK), &claim.root.join(FORMAT)] {
@@ -87,6 +87,15 @@ impl Claim {
     /// Makes the directory's entry in its parent durable.
     fn sync_parent(&self) -> io::Result<()> {
         self.root.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    }
+}
+
+impl Drop for Claim {
+    /// Unlocks the file, which closing it would not do at once: a child process that is being started has a copy of the
+    /// descriptor until it executes its program.
+    fn drop(&mut self) {
+        // The kernel unlocks what this cannot, once the last copy is closed.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -140,6 +149,18 @@ mod tests {
         fs::remove_file(root.join("format")).unwrap();
         fs::write(root.join("format.77.new"), "").unwrap();
         Claim::take(&root, 1).unwrap();
+    }
+
+    /// A child process shares the descriptors of its parent from its fork until it executes its program.
+    #[test]
+    fn a_copy_of_the_descriptor_in_a_child_process_does_not_hold_the_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = Claim::take(folder.path(), 1).unwrap();
+        let inherited = claim.lock.try_clone().unwrap();
+        drop(claim);
+        assert!(!is_taken(folder.path()).unwrap());
+        Claim::take(folder.path(), 1).unwrap();
+        drop(inherited);
     }
 
     #[test]
