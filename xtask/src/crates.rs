@@ -1,15 +1,33 @@
-//! The arrows between crates point one way: a member depends only on those before it, no component on another. A crate
-//! that has grown too large is a house with floors, and each floor is to be a crate.
+//! The arrows between crates point one way: a member depends only on those before it, no component on another. Some
+//! libraries belong to one crate alone, and ARCHITECTURE.md lists the crates that there are. A crate that has grown too
+//! large is a house with floors, and each floor is to be a crate.
 
 use crate::circles::{product_code, product_lines};
 use crate::source::{CRATES, Source, member_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// Programs that talk only through the API server. The crates below a component's folder belong to it.
 const COMPONENTS: &[&str] = &["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
+
+/// Libraries that only one crate may use, each with the law behind it.
+const RESERVED: &[(&str, &str, &str)] = &[
+    ("etcd-client", "apiserver/storage", "only the store's engines touch the store"),
+    ("redb", "apiserver/storage", "only the store's engines touch the store"),
+    ("rand", "component-base", "randomness is injected"),
+    ("rand_chacha", "component-base", "randomness is injected"),
+];
+
+/// Crates that read no clock and no file and open no connection, and what they would need for it.
+pub const PURE: &[&str] = &["proto", "cel", "apiserver/patch", "apiserver/openapi"];
+const IMPURE: &[&str] = &["component-base", "client", "tokio", "futures", "hyper", "axum", "rustls", "tracing"];
+
+/// Crates for tests alone, and the members that may use them in product code because they are not released.
+const TEST_EQUIPMENT: &[&str] = &["component-base/testing", "client/testing"];
+const NOT_RELEASED: &[&str] = &["e2e", "xtask"];
 
 /// Lines of product code of one crate: everything but tests.
 const MAX_LINES: usize = 15_000;
@@ -20,6 +38,7 @@ pub fn check(root: &Path, sources: &[Source]) -> Vec<String> {
         Ok(all) => all
             .iter()
             .filter_map(|found| forbidden(&found.from, found.to.as_deref()?))
+            .chain(all.iter().filter(|found| !found.is_for_tests).filter_map(misplaced))
             .chain(unused(&all, sources))
             .collect(),
         Err(error) => vec![format!("cargo metadata: {error}")],
@@ -63,6 +82,40 @@ pub fn sizes(sources: &[Source]) -> Vec<String> {
     }
     let large = lines.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
     large.map(|(member, lines)| format!("{member}: {lines} lines of product code; cut it before {MAX_LINES}")).collect()
+}
+
+/// A complaint about a library in product code of a crate that may not use it.
+fn misplaced(Dependency { from, name, to, .. }: &Dependency) -> Option<String> {
+    if let Some((_, owner, law)) = RESERVED.iter().find(|(reserved, owner, _)| reserved == name && owner != from) {
+        return Some(format!("{from} depends on {name}, which is for {owner} alone: {law}"));
+    }
+    if PURE.contains(&from.as_str()) && IMPURE.contains(&name.as_str()) {
+        return Some(format!("{from} depends on {name}, but it is pure"));
+    }
+    let to = to.as_deref()?;
+    let is_misused = TEST_EQUIPMENT.contains(&to) && !NOT_RELEASED.contains(&from.as_str());
+    is_misused.then(|| format!("{from} depends on {to}, which is for tests"))
+}
+
+/// Complaints about ARCHITECTURE.md, if its map or its list of the API server's crates is not that of the workspace.
+pub fn documented(root: &Path) -> Vec<String> {
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap_or_default();
+    undocumented(&page, CRATES)
+}
+
+fn undocumented(page: &str, members: &[&str]) -> Vec<String> {
+    let is_on_map = |member: &str| page.lines().any(|line| line.starts_with(&format!("| `{member}` |")));
+    let product = members.iter().filter(|member| !TEST_EQUIPMENT.contains(member));
+    let mut complaints: Vec<String> = product
+        .filter(|member| !is_on_map(member))
+        .map(|member| format!("ARCHITECTURE.md: the code map has no row for {member}"))
+        .collect();
+    let floors = members.iter().filter(|member| component(member) == Some("apiserver"));
+    let floors = floors.map(|member| member.trim_start_matches("apiserver/")).collect::<Vec<_>>().join(", ");
+    if !page.split_whitespace().collect::<Vec<_>>().join(" ").contains(&floors) {
+        complaints.push(format!("ARCHITECTURE.md: the API server's crates, in their order, are {floors}"));
+    }
+    complaints
 }
 
 fn component(member: &str) -> Option<&str> {
@@ -113,7 +166,7 @@ fn dependencies(root: &Path) -> Result<Vec<Dependency>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forbidden, sizes};
+    use super::{Dependency, forbidden, misplaced, sizes, undocumented};
     use crate::source::Source;
 
     #[test]
@@ -125,6 +178,33 @@ mod tests {
         assert_eq!(forbidden("apiserver", "apiserver/storage"), None);
         assert!(forbidden("apiserver/storage", "apiserver/registry").is_some());
         assert_eq!(forbidden("orrery", "scheduler"), None);
+    }
+
+    #[test]
+    fn a_library_in_the_wrong_crate_is_reported() {
+        let complaint = |from: &str, name: &str, to: Option<&str>| {
+            let (from, name, to) = (from.to_owned(), name.to_owned(), to.map(str::to_owned));
+            misplaced(&Dependency { from, name, to, is_for_tests: false, is_for_build: false })
+        };
+        assert_eq!(complaint("apiserver/storage", "redb", None), None);
+        assert!(complaint("orrery", "redb", None).is_some());
+        assert!(complaint("scheduler", "rand", None).is_some());
+        assert_eq!(complaint("scheduler", "tokio", None), None);
+        assert!(complaint("cel", "tokio", None).is_some());
+        assert_eq!(complaint("e2e", "client-testing", Some("client/testing")), None);
+        assert!(complaint("kubelet-sim", "client-testing", Some("client/testing")).is_some());
+    }
+
+    #[test]
+    fn the_map_has_every_crate() {
+        let page = "| `proto` | nouns |\n| `apiserver` | top |\nA stack of `storage,\napiserver`.";
+        let complaints = undocumented(page, &["proto", "client/testing", "apiserver/storage", "apiserver"]);
+        assert_eq!(complaints, ["ARCHITECTURE.md: the code map has no row for apiserver/storage"]);
+        assert_eq!(undocumented(page, &["proto", "apiserver"]).len(), 0);
+        assert_eq!(
+            undocumented("| `apiserver/storage` |\n| `apiserver` |", &["apiserver/storage", "apiserver"]).len(),
+            1
+        );
     }
 
     #[test]

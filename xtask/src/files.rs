@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// Beyond this a file holds more than one noun.
 const MAX_LINES: usize = 600;
 
+/// Longest `main.rs` of a released program. What it does is in its library.
+const MAX_MAIN_LINES: usize = 30;
+
 /// Names that say nothing about what is inside.
 const BANNED_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc"];
 
@@ -36,6 +39,9 @@ fn check_one(source: &Source, banned: &[(String, &'static str)]) -> Vec<String> 
     let lines = source.text.lines().count();
     if lines > MAX_LINES && !source.is_test() {
         complaints.push(format!("{name}: {lines} lines; split it before {MAX_LINES}"));
+    }
+    if lines > MAX_MAIN_LINES && source.path.ends_with("src/main.rs") && source.member() != "xtask" {
+        complaints.push(format!("{name}: {lines} lines; a program's code is in its library"));
     }
     if !source.text.starts_with("//! ") {
         complaints.push(format!("{name}: begin with a `//!` sentence that says what this is"));
@@ -153,6 +159,13 @@ mod tests {
         let long = source("proto/src/utils.rs", &"x\n".repeat(601));
         let complaints = check(&[long]);
         assert_eq!(complaints.len(), 3, "{complaints:?}");
+    }
+
+    #[test]
+    fn a_long_main_is_reported() {
+        let text = format!("//! x\n{}", "x\n".repeat(30));
+        let complaints = check(&[source("scheduler/src/main.rs", &text), source("scheduler/src/cycle.rs", &text)]);
+        assert_eq!(complaints, ["scheduler/src/main.rs: 31 lines; a program's code is in its library"]);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! Two laws of the API server, each with the list of files that break it. The lists only get shorter: a file that is not in
-//! them may not break the law, and one that keeps the law may not stay in them.
+//! Laws that a file keeps or breaks, each with the list of files that break it: two laws of the API server, and those of
+//! the edges where a process meets the world. The lists only get shorter: a file that is not in them may not break the law,
+//! and one that keeps the law may not stay in them.
 
 use crate::circles::product_code;
-use crate::source::Source;
+use crate::crates::PURE;
+use crate::source::{Source, member_of};
 use proto::resources::Catalogue;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Files that may break a law, each with the reason.
 type Exceptions = &'static [(&'static str, &'static str)];
@@ -36,6 +39,44 @@ const NAMES_A_RESOURCE: Exceptions = &[
     ("apiserver/src/endpoints/token.rs", "a token may be bound to an object"),
 ];
 
+/// Calls that connect a process with the world. Only the listed files of the product make them.
+struct Edge {
+    calls: &'static [&'static str],
+    complaint: &'static str,
+    files: Exceptions,
+}
+
+const EDGES: &[Edge] = &[
+    Edge {
+        calls: &["TcpListener::bind(", "TlsAcceptor::from(", "UnixListener"],
+        complaint: "accepts connections; only a SecureServer does, over TLS",
+        files: &[
+            ("component-base/src/options/serving.rs", "the port that a SecureServer serves"),
+            ("component-base/src/serving.rs", "SecureServer"),
+            ("orrery/src/up/ports.rs", "looks whether a port is free, and serves nothing"),
+        ],
+    },
+    Edge {
+        calls: &["TcpStream::connect(", "UnixStream", "UdpSocket"],
+        complaint: "opens a connection; only the client and the dialer of streams do, over TLS",
+        files: &[
+            ("client/src/connector.rs", "requests"),
+            ("component-base/src/dial.rs", "streams between a client and a node's agent"),
+        ],
+    },
+    Edge {
+        calls: &["(clippy::disallowed"],
+        complaint: "lifts a ban of clippy.toml; only Env reads clocks and starts tasks and threads",
+        files: &[("component-base/src/env.rs", "Env")],
+    },
+];
+
+/// Calls that no file of a pure crate makes.
+const IO: &[&str] = &["std::fs", "std::process", "std::env", "async fn"];
+
+/// Members whose files may meet the world as they like, because they are no part of the product.
+const NOT_PRODUCT: &[&str] = &["e2e", "xtask", "component-base/testing", "client/testing"];
+
 /// Complaints about files that break a law, and about exceptions that are none any more.
 pub fn check(sources: &[Source]) -> Vec<String> {
     let plurals: BTreeSet<String> =
@@ -53,6 +94,17 @@ pub fn check(sources: &[Source]) -> Vec<String> {
         "names a resource where code is for a verb",
         |path| VERBS.iter().any(|room| path.starts_with(room)),
         |code| plurals.iter().any(|plural| code.contains(plural.as_str())),
+    ));
+    complaints.extend(EDGES.iter().flat_map(|edge| {
+        let is_product = |path: &str| !NOT_PRODUCT.contains(&member_of(Path::new(path)));
+        kept(sources, edge.files, edge.complaint, is_product, |code| names_one_of(code, edge.calls))
+    }));
+    complaints.extend(kept(
+        sources,
+        &[],
+        "does IO in a crate that is pure",
+        |path| PURE.contains(&member_of(Path::new(path))),
+        |code| names_one_of(code, IO),
     ));
     complaints
 }
@@ -76,6 +128,10 @@ fn kept(
     new.chain(old).collect()
 }
 
+fn names_one_of(code: &str, calls: &[&str]) -> bool {
+    calls.iter().any(|call| code.contains(call))
+}
+
 /// Whether code calls one of the store's writes.
 fn writes(code: &str) -> bool {
     ["create", "update", "write", "delete"].iter().any(|write| code.contains(&format!("storage.{write}(")))
@@ -84,6 +140,19 @@ fn writes(code: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_edge_in_another_file_is_reported() {
+        let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+        let tree = [
+            source("scheduler/src/a.rs", "let listener = TcpListener::bind(address).await;"),
+            source("proto/src/a.rs", "let text = std::fs::read_to_string(path);"),
+            source("e2e/src/a.rs", "TcpStream::connect(address)"),
+        ];
+        let complaints = check(&tree);
+        let about = |path: &str| complaints.iter().filter(|complaint| complaint.starts_with(path)).count();
+        assert_eq!((about("scheduler/src/a.rs"), about("proto/src/a.rs"), about("e2e/src/a.rs")), (1, 1, 0));
+    }
 
     #[test]
     fn a_list_of_exceptions_is_neither_too_short_nor_too_long() {

@@ -29,7 +29,8 @@ pub fn tidy(root: &Path) -> Vec<String> {
     complaints.extend(crates::check(root, &sources));
     complaints.extend(crates::sizes(&sources));
     complaints.extend(laws::check(&sources));
-    complaints.extend(paths::check(root));
+    complaints.extend(crates::documented(root));
+    complaints.extend(paths::check(root, &sources));
     complaints.extend(deviations::check(root, &sources));
     complaints
 }

@@ -1,5 +1,7 @@
-//! Files and folders that the documents name are there.
+//! Files, folders and functions that the documents name are there.
 
+use crate::source::Source;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -9,8 +11,11 @@ const FOREIGN: &[&str] = &["k8s.io/", "pkg/", "cmd/", "plugin/", "staging/", "et
 /// What the reader of a tutorial writes.
 const WRITTEN_BY_THE_READER: &[&str] = &["controller-manager/src/node_role.rs", "scheduler/src/plugins/fewest_pods.rs"];
 
-/// A complaint for each path of a file or folder that a document names and nothing has.
-pub fn check(root: &Path) -> Vec<String> {
+/// A complaint for each path of a file or folder, and for each name of a function or field, that a document has and the
+/// sources have not.
+pub fn check(root: &Path, sources: &[Source]) -> Vec<String> {
+    let words: BTreeSet<&str> =
+        sources.iter().flat_map(|source| source.text.split(|c: char| !is_part_of_a_name(c))).collect();
     let mut complaints = Vec::new();
     for page in pages(root) {
         let Ok(text) = fs::read_to_string(root.join(&page)) else { continue };
@@ -18,6 +23,9 @@ pub fn check(root: &Path) -> Vec<String> {
             let named = line.split('`').skip(1).step_by(2).filter(|quoted| is_path(quoted));
             let missing = named.filter(|path| !is_there(root, crate_of_row(line), path));
             complaints.extend(missing.map(|path| format!("{page}:{}: there is no `{path}`", number + 1)));
+            let named = line.split('`').skip(1).step_by(2).filter(|quoted| is_snake_case(quoted));
+            let missing = named.filter(|name| !words.contains(name));
+            complaints.extend(missing.map(|name| format!("{page}:{}: no source has `{name}`", number + 1)));
         }
     }
     complaints
@@ -30,6 +38,16 @@ fn pages(root: &Path) -> Vec<String> {
     pages.extend(["README.md".to_owned(), "ARCHITECTURE.md".to_owned()]);
     pages.sort();
     pages
+}
+
+fn is_part_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether it is a name of a function, a field or a module, in several words.
+fn is_snake_case(quoted: &str) -> bool {
+    let is_lower = quoted.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    is_lower && quoted.trim_matches('_').contains('_')
 }
 
 /// Whether it is a Rust file in a folder, or a folder of sources.
@@ -62,7 +80,7 @@ fn holds_a_file(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{holds_a_file, is_path};
+    use super::{holds_a_file, is_path, is_snake_case};
     use std::fs;
 
     #[test]
@@ -73,6 +91,14 @@ mod tests {
         assert!(!holds_a_file(&root.path().join("a")));
         fs::write(folder.join("c.rs"), "").unwrap();
         assert!(holds_a_file(&root.path().join("a")));
+    }
+
+    #[test]
+    fn what_is_a_name() {
+        assert!(is_snake_case("record_managed_fields") && is_snake_case("seen_by"));
+        for other in ["store", "STAGES", "kubectl get", "kube-proxy", "a_b()"] {
+            assert!(!is_snake_case(other), "{other}");
+        }
     }
 
     #[test]

@@ -11,5 +11,6 @@ mod etcd_servers;
 mod flow_control;
 mod quota;
 mod request_trace;
+mod stages;
 mod strategies;
 mod two_families;
