@@ -73,12 +73,15 @@ async fn each_stage_of_the_pipeline_refuses_before_the_next() {
     assert_eq!(occupant.code, 404, "{}", occupant.text);
 }
 
-/// Creates a policy and its binding, which apply to writes of ConfigMaps and Services.
-async fn create_policy(api: &Api, kind: &str, name: &str, spec: Value) {
+/// The operations that change an object.
+const CHANGES: &[&str] = &["CREATE", "UPDATE"];
+
+/// Creates a policy and its binding, which apply to these operations on ConfigMaps and Services.
+async fn create_policy(api: &Api, kind: &str, name: &str, operations: &[&str], spec: Value) {
     let mut policy = json!({"metadata": {"name": name}, "spec": spec});
     policy["spec"]["matchConstraints"] = json!({"resourceRules": [{
         "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "services"],
-        "operations": ["CREATE", "UPDATE"],
+        "operations": operations,
     }]});
     api.create(&format!("{REGISTRATION}/{kind}admissionpolicies"), policy).await;
     let mut binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
@@ -99,11 +102,11 @@ async fn with_policies() -> Api {
             "expression": "[JSONPatch{op: 'add', path: '/data/copy', value: object.data['absent']}]",
         }}],
     });
-    create_policy(&api, "mutating", "refuse-mutating", refuse_mutating).await;
+    create_policy(&api, "mutating", "refuse-mutating", CHANGES, refuse_mutating).await;
     let refuse_validating = json!({"validations": [
         {"expression": "!has(object.data) || !('validating' in object.data)", "message": "refused as it will be stored"},
     ]});
-    create_policy(&api, "validating", "refuse-validating", refuse_validating).await;
+    create_policy(&api, "validating", "refuse-validating", CHANGES, refuse_validating).await;
     api
 }
 
@@ -156,6 +159,19 @@ async fn each_stage_of_a_create_refuses_before_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_checks_its_preconditions_before_admission() {
+    let api = Api::start().await;
+    let stored = api.create(MAPS, json!({"metadata": {"name": "c"}})).await;
+    let keep = json!({"validations": [{"expression": "oldObject.metadata.name != 'c'", "message": "c is to stay"}]});
+    create_policy(&api, "validating", "keep", &["DELETE"], keep).await;
+    let path = format!("{MAPS}/c");
+    let delete = async |uid: &Value| api.ask(Method::DELETE, &path, json!({"preconditions": {"uid": uid}}), &[]).await;
+    assert_refused("preconditions", &delete(&json!("another")).await, 409, "the UID in the precondition");
+    assert_refused("admission", &delete(&stored["metadata"]["uid"]).await, 422, "c is to stay");
+    assert_eq!(api.get(&path).await.body, stored, "a refused deletion writes nothing");
+}
+
+#[tokio::test(start_paused = true)]
 async fn admission_runs_between_managed_fields_and_the_second_defaults() {
     let api = Api::start().await;
     let add_port = json!({
@@ -164,7 +180,7 @@ async fn admission_runs_between_managed_fields_and_the_second_defaults() {
             "expression": "[JSONPatch{op: 'add', path: '/spec/ports/-', value: Object.spec.ports{name: 'added', port: 81}}]",
         }}],
     });
-    create_policy(&api, "mutating", "add-port", add_port).await;
+    create_policy(&api, "mutating", "add-port", CHANGES, add_port).await;
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"name": "given", "port": 80}]}});
     let service = api.create("/api/v1/namespaces/default/services", service).await;
     assert_eq!(service["spec"]["ports"][1]["name"], "added");
