@@ -19,6 +19,8 @@ pub mod webhook;
 pub mod options;
 pub mod impersonation;
 pub mod cluster_authentication_info;
+#[cfg(test)]
+mod tests;
 
 pub use listener::AuthenticationListener;
 
