@@ -77,9 +77,24 @@ pub fn run(cli: Cli) -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_table_of_the_readme_lists_the_options_of_up() {
+        let rows = include_str!("../../README.md").lines().filter(|line| line.starts_with("| `-"));
+        let listed = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|code| code.starts_with('-'));
+        let listed: BTreeSet<String> = listed.filter_map(|code| Some(code.split(' ').next()?.to_owned())).collect();
+        let command = Cli::command();
+        let up = command.find_subcommand("up").expect("there is a sub-command `up`");
+        let visible = up.get_arguments().filter(|option| !option.is_hide_set());
+        let mut options: BTreeSet<String> =
+            visible.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect();
+        options.insert("-v".to_owned()); // of every sub-command
+        assert_eq!(listed, options);
     }
 }

@@ -280,7 +280,7 @@ impl Registry {
         Ok(outcome)
     }
 
-    /// Reads the current object of the store, from the watch cache when that is up to date.
+    /// Reads the current object from the store. If the watch cache holds that revision, it is not decoded again.
     async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>> {
         Ok(row.cacher.get_latest(namespace, name).await?)
     }
