@@ -30,9 +30,9 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
         checks.push(check("etcd-readiness", store));
         checks.push(check("informer-sync", caches));
     }
-    for (hook, name) in server.hooks.iter() {
+    for (hook, name) in server.lifecycle.hooks.iter() {
         let of = server.clone();
-        checks.push(Check::new(name, move || of.hooks.check(hook)));
+        checks.push(Check::new(name, move || of.lifecycle.hooks.check(hook)));
         if hook == BEFORE_COMPLETION {
             checks.push(check("autoregister-completion", api_services));
         }
@@ -55,12 +55,12 @@ fn caches(server: &Server) -> Result<(), String> {
 }
 
 fn api_services(server: &Server) -> Result<(), String> {
-    let are_there = server.hooks.has_reached(Milestone::ApiServicesRegistered);
+    let are_there = server.lifecycle.hooks.has_reached(Milestone::ApiServicesRegistered);
     if are_there { Ok(()) } else { Err("missing APIService".into()) }
 }
 
 fn ending(server: &Server) -> Result<(), String> {
-    let is_ending = server.env.shutdown().is_cancelled() || server.ending.is_cancelled();
+    let is_ending = server.env.shutdown().is_cancelled() || server.lifecycle.ending.is_cancelled();
     if is_ending { Err("process is shutting down".into()) } else { Ok(()) }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_hook_that_has_not_finished_fails_its_own_row_alone() {
         let api = Api::start().await;
-        let hooks = &api.server.server.hooks;
+        let hooks = &api.server.server.lifecycle.hooks;
         for (hook, name) in HOOKS {
             hooks.forget(hook);
             for endpoint in ["healthz", "livez", "readyz"] {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(announced, served + 1);
         assert!(api.get("/livez?verbose").await.text.contains("[+]autoregister-completion ok\n"));
 
-        api.server.server.ending.cancel();
+        api.server.server.lifecycle.ending.cancel();
         let ending = api.get("/readyz").await;
         assert_eq!(ending.code, 500);
         assert!(ending.text.ends_with("[-]shutdown failed: reason withheld\nreadyz check failed\n"), "{}", ending.text);

@@ -1,15 +1,14 @@
-//! `Server`: the parts of one API server, put together.
+//! `Server`: the parts of one API server that its requests share, grouped by their users.
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go and pkg/controlplane/apiserver.
 
 use crate::answer_memory::AnswerMemory;
 use crate::audit::Audit;
-use crate::config::{Config, RequestLog};
+use crate::config::{Config, DEFAULT_SECURE_PORT, RequestLog};
 use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use access::authn::Authentication;
-use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authz::Authorization;
 use arc_swap::ArcSwap;
 use component_base::env::Env;
@@ -22,96 +21,129 @@ use proto::resources::Catalogue;
 use registry::Registry;
 use registry::post_start::{Milestone, PostStartHooks};
 use request::trace::RequestTraces;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::Storage;
 use tokio_util::sync::CancellationToken;
 
-/// Everything that requests share.
+/// One API server: the parts that its requests share.
 pub struct Server {
-    pub env: Env,
-    pub config: Config,
-    pub registry: Arc<Registry>,
-    /// For what is no object: the leases of servers, and snapshots.
+    pub(crate) env: Env,
+    pub(crate) config: Config,
+    pub(crate) registry: Arc<Registry>,
+    /// The store below the registry. Snapshots read it directly.
     pub(crate) storage: Arc<dyn Storage>,
-    pub authentication: Arc<Authentication>,
-    pub authorization: Arc<Authorization>,
-    /// What extension servers are told of whom to believe.
-    pub cluster_authentication_info: ClusterAuthenticationInfo,
-    /// Where there is a policy.
-    pub audit: Option<Arc<Audit>>,
-    /// Where requests may be traced.
-    pub request_traces: Option<RequestTraces>,
-    pub flow_control: FlowControl,
-    pub answer_memory: AnswerMemory,
-    pub node_agents: NodeAgents,
-    /// What other servers serve.
-    pub aggregation: Arc<Aggregation>,
-    pub metrics: Metrics,
-    pub random: Random,
-    /// Names for requests that have none.
-    pub request_ids: Random,
-    pub cors: Cors,
-    /// What it brings about by itself.
-    pub hooks: Arc<PostStartHooks>,
-    /// The end has been announced: not ready any more, still serving.
-    pub ending: CancellationToken,
-    /// After that: others know that this server goes, and it does not look after the cluster's own objects any more.
-    pub left: CancellationToken,
-    pub openapi: ArcSwap<(Arc<Catalogue>, Arc<Documents>)>,
+    pub(crate) access: Access,
+    pub(crate) flow_control: FlowControl,
+    pub(crate) records: Records,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) documents: ServedDocuments,
+    pub(crate) answer_memory: AnswerMemory,
+    pub(crate) cors: Cors,
+    pub(crate) random: Random,
 }
 
-impl Server {
-    pub fn log(&self) -> Option<&RequestLog> {
-        self.config.request_log.as_ref()
+/// Authenticates and authorizes requests.
+pub(crate) struct Access {
+    pub authentication: Arc<Authentication>,
+    pub authorization: Arc<Authorization>,
+}
+
+/// Records requests: in metrics, in the audit log and in traces.
+pub(crate) struct Records {
+    pub metrics: Metrics,
+    /// `None` without an audit policy.
+    pub audit: Option<Arc<Audit>>,
+    /// `None` without `--enable-request-trace`.
+    pub request_traces: Option<RequestTraces>,
+    /// Generates the audit IDs of requests that bring none.
+    pub request_ids: Random,
+}
+
+/// Other servers, to which requests are forwarded.
+pub(crate) struct Upstreams {
+    pub node_agents: NodeAgents,
+    /// The extension servers that APIServices name.
+    pub aggregation: Arc<Aggregation>,
+}
+
+/// Progress of the server's start and of its termination.
+pub(crate) struct Lifecycle {
+    pub hooks: Arc<PostStartHooks>,
+    /// Cancelled when the server begins to terminate: it is not ready any more, but still serves.
+    pub ending: CancellationToken,
+    /// Cancelled when [`crate::bootstrap`] has ended: it has given up this server's lease, and writes nothing more.
+    pub bootstrap_ended: CancellationToken,
+}
+
+/// The OpenAPI documents of the catalogue for which they were last requested.
+pub(crate) struct ServedDocuments(ArcSwap<(Arc<Catalogue>, Arc<Documents>)>);
+
+impl ServedDocuments {
+    pub fn new(catalogue: Arc<Catalogue>) -> Self {
+        let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
+        Self(ArcSwap::from_pointee((catalogue, documents)))
     }
 
-    pub fn request_timeout(&self) -> Duration {
-        self.config.request_timeout
-    }
-
-    /// How long a watch without `timeoutSeconds` stays open: between once and twice the minimum, so that not all of
-    /// them come back at once.
-    pub fn watch_timeout(&self) -> Duration {
-        let least = Duration::from_secs(self.config.min_request_timeout_s);
-        self.random.jitter(least, 1.0)
-    }
-
-    /// Every cache follows the store, and what a cluster begins with is there.
-    pub fn is_ready(&self) -> bool {
-        [Milestone::Bootstrapped, Milestone::CustomResourcesServed, Milestone::ApiServicesRegistered]
-            .into_iter()
-            .all(|milestone| self.hooks.has_reached(milestone))
-            && self.unready_rows().is_empty()
-            && self.hooks.unfinished().next().is_none()
-            && !self.ending.is_cancelled()
-    }
-
-    /// The prefixes of rows that have not read the store yet.
-    pub fn unready_rows(&self) -> Vec<String> {
-        self.registry.rows().iter().filter(|row| !row.cacher.is_ready()).map(|row| row.prefix.clone()).collect()
-    }
-
-    /// Why the store does not answer, or what keeps a cache from following it, if anything does.
-    pub fn store_trouble(&self) -> Option<String> {
-        self.registry.trouble()
-    }
-
-    /// The documents of what is served now.
-    pub fn openapi(&self) -> Arc<Documents> {
-        let catalogue = self.registry.catalogue.load_full();
-        let known = self.openapi.load();
+    /// Returns the documents of a catalogue. Builds them if the catalogue has changed.
+    fn of(&self, catalogue: Arc<Catalogue>) -> Arc<Documents> {
+        let known = self.0.load();
         if Arc::ptr_eq(&known.0, &catalogue) {
             return known.1.clone();
         }
         let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
-        self.openapi.store(Arc::new((catalogue, documents.clone())));
+        self.0.store(Arc::new((catalogue, documents.clone())));
         documents
     }
+}
 
-    /// Host and port at which others reach this server.
-    pub fn advertised_address(&self) -> String {
-        let port = self.config.serving.secure_port.unwrap_or(crate::config::DEFAULT_SECURE_PORT);
-        std::net::SocketAddr::new(self.config.advertised_ip(), port).to_string()
+impl Server {
+    /// Returns true if every cache follows the store, every hook has finished, and the server does not terminate.
+    pub fn is_ready(&self) -> bool {
+        [Milestone::Bootstrapped, Milestone::CustomResourcesServed, Milestone::ApiServicesRegistered]
+            .into_iter()
+            .all(|milestone| self.lifecycle.hooks.has_reached(milestone))
+            && self.unready_rows().is_empty()
+            && self.lifecycle.hooks.unfinished().next().is_none()
+            && !self.lifecycle.ending.is_cancelled()
+    }
+
+    /// Returns the log of a simulation, if it keeps one.
+    pub(crate) fn request_log(&self) -> Option<&RequestLog> {
+        self.config.request_log.as_ref()
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.config.request_timeout
+    }
+
+    /// Chooses the timeout of a watch without `timeoutSeconds`: between once and twice the minimum, so that the clients
+    /// do not all reconnect at the same time.
+    pub(crate) fn watch_timeout(&self) -> Duration {
+        let minimum = Duration::from_secs(self.config.min_request_timeout_s);
+        self.random.jitter(minimum, 1.0)
+    }
+
+    /// Returns the key prefixes of the resources whose caches have not read the store yet.
+    pub(crate) fn unready_rows(&self) -> Vec<String> {
+        self.registry.rows().iter().filter(|row| !row.cacher.is_ready()).map(|row| row.prefix.clone()).collect()
+    }
+
+    /// Returns why the store does not answer or a cache cannot follow it; `None` if all is well.
+    pub(crate) fn store_trouble(&self) -> Option<String> {
+        self.registry.trouble()
+    }
+
+    /// Returns the OpenAPI documents of the resources that are served now.
+    pub(crate) fn openapi(&self) -> Arc<Documents> {
+        self.documents.of(self.registry.catalogue.load_full())
+    }
+
+    /// Returns the host and port at which clients reach this server.
+    pub(crate) fn advertised_address(&self) -> String {
+        let port = self.config.serving.secure_port.unwrap_or(DEFAULT_SECURE_PORT);
+        SocketAddr::new(self.config.advertised_ip(), port).to_string()
     }
 }

@@ -3,13 +3,14 @@
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
 use crate::answer_memory::AnswerMemory;
-use crate::bootstrap::for_plugins::ForPlugins;
-use crate::bootstrap::{self, roles};
+use crate::bootstrap::kubernetes_service::KubernetesService;
+use crate::bootstrap::plugin_registry::PluginRegistry;
+use crate::bootstrap::{self, Bootstrap, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
 use crate::files::{FileError, Files};
 use crate::metrics::{self, Metrics};
-use crate::server::Server;
+use crate::server::{Access, Lifecycle, Records, ServedDocuments, Server, Upstreams};
 use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::{pipeline, runtime_config, serving_certificate, upkeep};
 use access::authz;
@@ -17,19 +18,16 @@ use access::authz::Authorization;
 use access::authz::policy::{PolicyRows, PolicySource};
 use admission::chain;
 use admission::chain::PluginError;
-use arc_swap::ArcSwap;
 use cacher::Cacher;
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
 use component_base::options::{OptionsError, ServingOptions};
 use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
-use component_base::version;
 use extension::aggregation;
 use extension::aggregation::Aggregation;
 use extension::crd;
 use flow_control::FlowControl;
-use openapi::Documents;
 use proto::resources::Catalogue;
 use registry::post_start::{Hook, PostStartHooks};
 use registry::row::{Row, key_prefix};
@@ -176,7 +174,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
     }
     registry.set_authorization(authorization.clone());
-    let for_plugins = Arc::new(ForPlugins(Arc::downgrade(&registry)));
+    let plugin_registry = Arc::new(PluginRegistry(Arc::downgrade(&registry)));
     let parts = admission::parts::PluginParts {
         env: &env,
         webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
@@ -188,8 +186,8 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
             config.default_unreachable_toleration_seconds,
         ],
         configurations: &files.plugins,
-        namespaces: for_plugins.clone(),
-        kinds: for_plugins,
+        namespaces: plugin_registry.clone(),
+        kinds: plugin_registry,
     };
     metrics::show_objects(&env, &registry);
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
@@ -199,53 +197,53 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     let flow_control = flow_control(&config, &env);
     let hooks = Arc::new(PostStartHooks::of(&served, flow_control.fairness().is_some()));
     let authentication = Arc::new(authentication);
-    let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
+    let metrics = Metrics::register(&env, config.original.version());
+    let kubernetes_service = KubernetesService::new(&config, &authentication, storage.clone());
     let server = Arc::new(Server {
-        cluster_authentication_info: files.cluster_authentication_info,
-        authentication,
-        audit: files.audit,
-        request_traces: config.enable_request_trace.then(RequestTraces::default),
+        access: Access { authentication: authentication.clone(), authorization },
         flow_control,
+        records: Records {
+            metrics,
+            audit: files.audit,
+            request_traces: config.enable_request_trace.then(RequestTraces::default),
+            request_ids: env.random("apiserver/requests"),
+        },
+        upstreams: Upstreams { node_agents: files.node_agents, aggregation: Arc::new(Aggregation::new(callers)) },
+        lifecycle: Lifecycle { hooks, ending: CancellationToken::new(), bootstrap_ended: CancellationToken::new() },
+        documents: ServedDocuments::new(served),
         answer_memory: AnswerMemory::default(),
-        node_agents: files.node_agents,
-        aggregation: Arc::new(Aggregation::new(callers)),
-        metrics: Metrics::register(&env, config.original.version()),
-        random: env.random("apiserver"),
-        request_ids: env.random("apiserver/requests"),
         cors,
-        hooks,
-        ending: CancellationToken::new(),
-        left: CancellationToken::new(),
-        openapi: ArcSwap::from_pointee((served, documents)),
-        authorization,
+        random: env.random("apiserver"),
         registry,
         storage,
         config,
         env: env.clone(),
     });
+    let Lifecycle { hooks, ending, bootstrap_ended } = &server.lifecycle;
     // Both have been done above.
-    server.hooks.finished(Hook::StartInformers);
-    server.hooks.finished(Hook::AdmissionInitializer);
-    let upkeep = Upkeep {
-        env: env.clone(),
-        registry: server.registry.clone(),
-        hooks: server.hooks.clone(),
-        ending: server.ending.clone(),
+    hooks.finished(Hook::StartInformers);
+    hooks.finished(Hook::AdmissionInitializer);
+    let upkeep =
+        Upkeep { env: env.clone(), registry: server.registry.clone(), hooks: hooks.clone(), ending: ending.clone() };
+    let bootstrap = Bootstrap {
+        upkeep: upkeep.clone(),
+        cluster_authentication_info: files.cluster_authentication_info,
+        kubernetes_service,
+        ended: bootstrap_ended.clone(),
     };
-    let authentication = server.authentication.clone();
     if let Some(path) = server.config.issuers.authentication_config.clone() {
         let config = server.config.clone();
         env.spawn(upkeep::authentication_reload::run(env.clone(), config, authentication.clone(), path));
     }
     env.spawn(upkeep::legacy_token_use::run(upkeep.clone(), authentication));
-    env.spawn(bootstrap::run(server.clone()));
+    env.spawn(bootstrap.run());
     if let Some(fairness) = server.flow_control.fairness() {
         env.spawn(flow_control::controller::run(upkeep.clone(), fairness.clone()));
     }
     env.spawn(aggregation::registration::run(upkeep.clone(), base.clone()));
-    env.spawn(aggregation::table::run(upkeep.clone(), server.aggregation.clone()));
-    env.spawn(aggregation::availability::run(upkeep.clone(), server.aggregation.clone()));
-    env.spawn(crd::serving::run(upkeep.clone(), server.aggregation.callers.clone(), base));
+    env.spawn(aggregation::table::run(upkeep.clone(), server.upstreams.aggregation.clone()));
+    env.spawn(aggregation::availability::run(upkeep.clone(), server.upstreams.aggregation.clone()));
+    env.spawn(crd::serving::run(upkeep.clone(), server.upstreams.aggregation.callers.clone(), base));
     let first_round = move || upkeep.hooks.finished(Hook::ServiceIpRepair);
     env.spawn(registry::repair::run(server.registry.clone(), first_round));
     let shared = server.clone();
@@ -326,8 +324,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             let serve = secure.serve(&serving_env, service);
             let end = async {
                 env.shutdown().cancelled().await;
-                server.ending.cancel();
-                let _ = env.timeout(bootstrap::LEAVE_LIMIT, server.left.cancelled()).await;
+                server.lifecycle.ending.cancel();
+                let _ = env.timeout(bootstrap::LEAVE_LIMIT, server.lifecycle.bootstrap_ended.cancelled()).await;
                 env.sleep(delay).await;
                 // Watches end with the caches, and connections with the last of what they carry.
                 serving_env.shutdown().cancel();
@@ -341,7 +339,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             }
             serving_env.drain().await;
             inner.drain().await;
-            if let Some(audit) = &server.audit {
+            if let Some(audit) = &server.records.audit {
                 audit.close().await;
             }
             // Nobody writes any more: what was accepted is flushed, and the lock is free when the process ends.

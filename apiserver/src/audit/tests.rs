@@ -195,7 +195,7 @@ async fn batches_are_written_when_they_are_full_or_old_or_at_the_end() {
     env.sleep(Duration::from_secs(5)).await;
     assert_eq!(count(), 4, "an old one");
     audited.api.get(path).await;
-    audited.api.server.server.audit.as_ref().unwrap().close().await;
+    audited.api.server.server.records.audit.as_ref().unwrap().close().await;
     assert_eq!(count(), 5, "the last one");
 }
 

@@ -1,17 +1,17 @@
-//! ConfigMap `extension-apiserver-authentication`: whose certificates and proxies extension servers may believe, too.
+//! ConfigMap `extension-apiserver-authentication`: the authorities and proxies that extension servers should trust.
 //!
 //! Corresponds to pkg/controlplane/controller/clusterauthenticationtrust.
 
-use crate::server::Server;
+use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
+use registry::Registry;
 use registry::own_write::{change, ensure};
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
-pub async fn reconcile(server: &Server) -> registry::Result<()> {
-    let info = &server.cluster_authentication_info;
-    let registry = &server.registry;
+/// Merges this server's settings into the ConfigMap, which is created if there is anything to write.
+pub async fn reconcile(registry: &Registry, info: &ClusterAuthenticationInfo) -> registry::Result<()> {
     let Ok((_, row)) = registry.row_of("", "configmaps") else { return Ok(()) };
     let current = row.cacher.get_latest(NAMESPACE, NAME).await?;
     let Some(current) = current else {

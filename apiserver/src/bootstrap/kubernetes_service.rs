@@ -1,79 +1,93 @@
-//! The `kubernetes` Service and its endpoints: how pods find the API server.
+//! `KubernetesService`: the Service `kubernetes` and its endpoints, by which pods reach the API servers.
 //!
 //! Corresponds to pkg/controlplane/controller/kubernetesservice and pkg/controlplane/reconcilers.
 
-use super::master_leases::{self, Address, Lease, MasterLease};
+use super::master_leases::{Address, Lease, MasterLease};
 use super::shared_flags;
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
-use crate::server::Server;
+use access::authn::Authentication;
+use registry::Registry;
 use registry::own_write::{change, ensure};
-use registry::post_start::{Hook, Milestone};
+use registry::post_start::{Hook, Milestone, PostStartHooks};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use storage::Storage;
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 
-/// Who is listed in the endpoints.
+/// Creates the `kubernetes` Service with its ServiceCIDR, and keeps its endpoints up to date.
 #[derive(Debug)]
-pub enum Reconciler {
-    /// Every server with a living lease.
+pub struct KubernetesService {
+    /// The service network's ranges, the primary one first.
+    ranges: Vec<String>,
+    address: IpAddr,
+    endpoints: EndpointReconciler,
+}
+
+/// Decides which servers the endpoints list.
+#[derive(Debug)]
+enum EndpointReconciler {
+    /// Lists every server with a current lease.
     Lease(MasterLease),
-    /// This server: the store is its own, so there is no other.
+    /// Lists this server: no other one uses its store.
     Alone(Address),
-    /// Whoever somebody else puts there.
+    /// Leaves the endpoints to another program.
     None,
 }
 
-impl Reconciler {
-    pub fn new(server: &Server) -> Self {
-        let own = own_address(&server.config);
-        match server.config.endpoint_reconciler_type {
-            EndpointReconcilerType::None => Self::None,
-            EndpointReconcilerType::Lease if server.storage.is_shared() => {
-                let flags = shared_flags::own(&server.config, &server.authentication);
-                Self::Lease(MasterLease::new(server.storage.clone(), Lease { address: own, flags }))
+impl KubernetesService {
+    pub fn new(config: &Config, authentication: &Authentication, storage: Arc<dyn Storage>) -> Self {
+        let own =
+            Address { ip: config.advertised_ip(), port: config.serving.secure_port.unwrap_or(DEFAULT_SECURE_PORT) };
+        let endpoints = match config.endpoint_reconciler_type {
+            EndpointReconcilerType::None => EndpointReconciler::None,
+            EndpointReconcilerType::Lease if storage.is_shared() => {
+                let flags = shared_flags::own(config, authentication);
+                EndpointReconciler::Lease(MasterLease::new(storage, Lease { address: own, flags }))
             }
-            EndpointReconcilerType::Lease => Self::Alone(own),
+            EndpointReconcilerType::Lease => EndpointReconciler::Alone(own),
+        };
+        let ranges = config.service_cluster_ip_range.iter().map(|range| range.trunc().to_string()).collect();
+        Self { ranges, address: address(config), endpoints }
+    }
+
+    /// Renews this server's lease, creates what is missing, and updates the endpoints.
+    pub async fn reconcile(&self, registry: &Registry, hooks: &PostStartHooks) -> registry::Result<()> {
+        if let EndpointReconciler::Lease(lease) = &self.endpoints {
+            lease.renew().await?;
+        }
+        ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&self.ranges)).await?;
+        hooks.finished(Hook::ServiceCidr);
+        ensure(registry, "", "services", service(self.address)).await?;
+        if !hooks.has_reached(Milestone::Bootstrapped) {
+            compare_ranges(registry, &self.ranges).await?;
+        }
+        match &self.endpoints {
+            EndpointReconciler::Lease(lease) => list_leaseholders(registry, lease).await,
+            EndpointReconciler::Alone(own) => list(registry, &[*own]).await,
+            EndpointReconciler::None => Ok(()),
         }
     }
-}
 
-fn own_address(config: &Config) -> Address {
-    Address { ip: config.advertised_ip(), port: config.serving.secure_port.unwrap_or(DEFAULT_SECURE_PORT) }
-}
-
-/// Creates the network's ServiceCIDR, the Service and its endpoints, and keeps the endpoints right.
-pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> registry::Result<()> {
-    let registry = &server.registry;
-    if let Reconciler::Lease(lease) = reconciler {
-        lease.renew().await?;
-    }
-    let ranges: Vec<String> =
-        server.config.service_cluster_ip_range.iter().map(|range| range.trunc().to_string()).collect();
-    ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&ranges)).await?;
-    server.hooks.finished(Hook::ServiceCidr);
-    ensure(registry, "", "services", service(address(&server.config))).await?;
-    if !server.hooks.has_reached(Milestone::Bootstrapped) {
-        compare_ranges(server, &ranges).await?;
-    }
-    match reconciler {
-        Reconciler::Lease(own) => list_the_living(server, own).await,
-        Reconciler::Alone(own) => list(server, &[*own]).await,
-        Reconciler::None => Ok(()),
+    /// Gives up this server's lease, so that clients turn to the other servers.
+    pub async fn leave(&self, registry: &Registry) -> registry::Result<()> {
+        let EndpointReconciler::Lease(lease) = &self.endpoints else { return Ok(()) };
+        lease.give_up().await?;
+        list_leaseholders(registry, lease).await
     }
 }
 
-/// Two servers of one cluster should give out addresses of the same ranges. A cluster of one family may get a second one.
-async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> registry::Result<()> {
+/// Warns if the cluster was set up with other ranges. Adds the second IP family to a cluster that has only the first.
+async fn compare_ranges(registry: &Registry, own: &[String]) -> registry::Result<()> {
     let resource = ("networking.k8s.io", "servicecidrs");
-    let Ok((_, row)) = server.registry.row_of(resource.0, resource.1) else { return Ok(()) };
+    let Ok((_, row)) = registry.row_of(resource.0, resource.1) else { return Ok(()) };
     let stored = row.cacher.get_latest("", NAME).await?;
     let stored = stored.map(|object| object.peek()["spec"]["cidrs"].clone()).unwrap_or_default();
     if own.len() == 2 && stored == json!(own[..1]) {
-        return change(&server.registry, resource, ("", NAME), |cidr| {
+        return change(registry, resource, ("", NAME), |cidr| {
             let mut cidr = cidr.clone();
             cidr["spec"]["cidrs"] = json!(own);
             cidr
@@ -90,38 +104,32 @@ async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> registry::Resul
     Ok(())
 }
 
-/// The end of a clean stop: clients are led to the others, if there are any.
-pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> registry::Result<()> {
-    let Reconciler::Lease(lease) = reconciler else { return Ok(()) };
-    lease.give_up().await?;
-    list_the_living(server, lease).await
-}
-
-/// As in Kubernetes nobody empties the list: the last server stays in it.
-async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> registry::Result<()> {
-    let living = master_leases::living(&*server.storage).await?;
-    own.compare(&living);
-    match living.iter().map(|lease| lease.address).collect::<Vec<_>>().as_slice() {
+/// Lists the servers with a current lease. If there is none, the endpoints stay as they are, as in Kubernetes.
+async fn list_leaseholders(registry: &Registry, own: &MasterLease) -> registry::Result<()> {
+    let leases = own.current_leases().await?;
+    own.compare(&leases);
+    match leases.iter().map(|lease| lease.address).collect::<Vec<_>>().as_slice() {
         [] => Ok(()),
-        living => list(server, living).await,
+        addresses => list(registry, addresses).await,
     }
 }
 
-async fn list(server: &Arc<Server>, addresses: &[Address]) -> registry::Result<()> {
+/// Creates the Endpoints and the EndpointSlice, and makes them list these addresses.
+async fn list(registry: &Registry, addresses: &[Address]) -> registry::Result<()> {
     let parts = [
         ("", "endpoints", endpoints(addresses), "subsets"),
         ("discovery.k8s.io", "endpointslices", endpoint_slice(addresses), "endpoints"),
     ];
     for (group, resource, wanted, _) in &parts {
-        ensure(&server.registry, group, resource, wanted.clone()).await?;
+        ensure(registry, group, resource, wanted.clone()).await?;
     }
     for (group, resource, wanted, part) in &parts {
-        set_part(server, group, resource, wanted, part).await?;
+        set_part(registry, group, resource, wanted, part).await?;
     }
     Ok(())
 }
 
-/// The address of the `kubernetes` Service, which has the primary family alone: the first of the service network.
+/// Returns the address of the `kubernetes` Service: the first one of the primary range.
 pub fn address(config: &Config) -> IpAddr {
     let range = config.service_cluster_ip_range.first().expect("a flag with a default has a value").trunc();
     match range {
@@ -130,14 +138,14 @@ pub fn address(config: &Config) -> IpAddr {
     }
 }
 
+/// Updates one field and the ports of an object, if they differ from the wanted ones.
 async fn set_part(
-    server: &Arc<Server>,
+    registry: &Registry,
     group: &str,
     resource: &str,
     wanted: &Value,
     part: &str,
 ) -> registry::Result<()> {
-    let registry = &server.registry;
     let Ok((_, row)) = registry.row_of(group, resource) else { return Ok(()) };
     let current = row.cacher.get_latest(NAMESPACE, NAME).await?;
     let is_right = |object: &Value| object.get(part) == wanted.get(part) && object.get("ports") == wanted.get("ports");
@@ -181,7 +189,7 @@ fn service(ip: IpAddr) -> Value {
     })
 }
 
-/// One subset for each port, in the order of their lowest addresses.
+/// Groups addresses by port. The subsets are ordered by their lowest addresses.
 fn subsets(addresses: &[Address]) -> Vec<(u16, Vec<IpAddr>)> {
     let mut by_port: BTreeMap<u16, Vec<IpAddr>> = BTreeMap::new();
     for Address { ip, port } in addresses {
@@ -209,7 +217,7 @@ fn endpoints(addresses: &[Address]) -> Value {
     })
 }
 
-/// A slice has one port and one family: those of the first subset, as in Kubernetes.
+/// Makes the EndpointSlice. It has one port and one IP family: those of the first subset, as in Kubernetes.
 fn endpoint_slice(addresses: &[Address]) -> Value {
     let (port, ips) = subsets(addresses).into_iter().next().expect("there is at least one server: this one");
     let is_ipv4 = ips[0].is_ipv4();

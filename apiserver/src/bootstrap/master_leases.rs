@@ -1,15 +1,14 @@
-//! `MasterLease`: how API servers on one store know of each other.
+//! `MasterLease`: the key by which an API server shows the other servers of its store that it runs.
 //!
-//! Each writes a key of its own, with a time to live, and renews it well before that has passed. Who is listed is
-//! alive; who was killed is gone when its time is over. Corresponds to pkg/controlplane/reconcilers/lease.go, with its
-//! keys and its numbers.
+//! Each server writes a key of its own with a time to live, and renews it well before that has passed. The key of a
+//! killed server expires. Corresponds to pkg/controlplane/reconcilers/lease.go, and has the same keys and durations.
 //!
 //! ```text
 //!   /registry/masterleases/10.0.0.1   {"apiVersion":"v1","kind":"Endpoints", … "ip":"10.0.0.1", … "port":6443 …}
 //!   /registry/masterleases/10.0.0.2   …
 //! ```
 //!
-//! The annotations of a lease are flags, see [`super::shared_flags`].
+//! The annotations of a lease are the server's flags, see [`super::shared_flags`].
 //!
 //! Deviation: a lease names its server's port too, where Kubernetes trusts that all servers have the same one. A server
 //! whose address is held by a living one on another port leaves it alone, so that two servers on one machine do not
@@ -28,12 +27,12 @@ use std::time::Duration;
 use storage::{Outcome, RangeRequest, Storage};
 
 const PREFIX: &str = "/registry/masterleases/";
-/// How long a server counts as alive after it was last heard of.
+/// Time after which a lease expires, unless it is renewed.
 const TTL: Duration = Duration::from_secs(15);
-/// Rounds of one write against others; each lost one means that another server won.
+/// Attempts at one write. An attempt fails when another server writes the key at the same time.
 const ATTEMPTS: usize = 8;
 
-/// Where a server is reached.
+/// Address at which clients reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     pub ip: IpAddr,
@@ -52,11 +51,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a server writes down.
+/// The content of a server's key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lease {
     pub address: Address,
-    /// As far as others should have the same.
+    /// The flags that should be equal on all servers.
     pub flags: Flags,
 }
 
@@ -71,7 +70,7 @@ impl Lease {
         })
     }
 
-    /// None: the key holds something else.
+    /// Reads a lease; `None` if the value is not a lease.
     fn parse(value: &[u8]) -> Option<Self> {
         let mut value: Value = serde_json::from_slice(value).ok()?;
         let flags = serde_json::from_value(value["metadata"]["annotations"].take()).unwrap_or_default();
@@ -82,67 +81,72 @@ impl Lease {
     }
 }
 
-/// Everybody who is alive, in order.
-pub async fn living(storage: &dyn Storage) -> registry::Result<Vec<Lease>> {
+/// Returns the leases that have not expired, ordered by address.
+async fn current_leases(storage: &dyn Storage) -> registry::Result<Vec<Lease>> {
     let range = storage.range(RangeRequest::prefix(PREFIX)).await?;
-    let mut living: Vec<_> = range.entries.iter().filter_map(|entry| Lease::parse(&entry.value)).collect();
-    living.sort_unstable();
-    Ok(living)
+    let mut leases: Vec<_> = range.entries.iter().filter_map(|entry| Lease::parse(&entry.value)).collect();
+    leases.sort_unstable();
+    Ok(leases)
 }
 
-/// This server's own.
+/// This server's lease.
 #[derive(Debug)]
 pub struct MasterLease {
     storage: Arc<dyn Storage>,
     own: Lease,
-    /// Who else was last seen at this server's address: told once.
-    in_the_way: Mutex<Option<Address>>,
-    /// What was last told of each server that has other flags.
-    told: Mutex<BTreeMap<Address, Vec<String>>>,
+    /// Server that last held the lease of this server's IP address. Logged when it changes.
+    address_holder: Mutex<Option<Address>>,
+    /// Differences between the flags of other servers and this one's that were last logged.
+    logged_differences: Mutex<BTreeMap<Address, Vec<String>>>,
 }
 
 impl MasterLease {
     pub fn new(storage: Arc<dyn Storage>, own: Lease) -> Self {
-        Self { storage, own, in_the_way: Mutex::default(), told: Mutex::default() }
+        Self { storage, own, address_holder: Mutex::default(), logged_differences: Mutex::default() }
     }
 
-    /// Tells once of each other server whose flags do not agree with this one's.
-    pub fn compare(&self, living: &[Lease]) {
-        let others = living.iter().filter(|lease| lease.address != self.own.address);
+    /// Returns the current leases of all servers, ordered by address.
+    pub async fn current_leases(&self) -> registry::Result<Vec<Lease>> {
+        current_leases(&*self.storage).await
+    }
+
+    /// Logs the servers whose flags differ from this one's, each difference once.
+    pub fn compare(&self, leases: &[Lease]) {
+        let others = leases.iter().filter(|lease| lease.address != self.own.address);
         let differing = others.map(|lease| (lease.address, differences(&self.own.flags, &lease.flags)));
         let differing: BTreeMap<_, _> = differing.filter(|(_, differences)| !differences.is_empty()).collect();
-        let mut told = self.told.lock();
-        for (address, differences) in differing.iter().filter(|(address, now)| told.get(address) != Some(now)) {
+        let mut logged = self.logged_differences.lock();
+        for (address, differences) in differing.iter().filter(|(address, now)| logged.get(address) != Some(now)) {
             tracing::warn!(
                 "another API server, at {address}, has other flags: {}. What a client gets depends on whom it asks",
                 differences.join(", ")
             );
         }
-        *told = differing;
+        *logged = differing;
     }
 
-    /// Lives on for another while, unless another server has this address.
+    /// Renews the lease, unless another server holds the lease of this IP address.
     pub async fn renew(&self) -> registry::Result<()> {
         let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
             let held = self.storage.get(&key).await?.entry;
             let holder = held.as_ref().and_then(|entry| Lease::parse(&entry.value));
             if let Some(other) = holder.filter(|holder| holder.address != self.own.address) {
-                self.note(Some(other.address));
+                self.note_holder(Some(other.address));
                 return Ok(());
             }
             let expected = held.map_or(0, |entry| entry.mod_revision);
             let value = to_canonical(&self.own.to_value()).into();
             let outcome = self.storage.update(&key, expected, value, Some(TTL)).await?;
             if matches!(outcome, Outcome::Written { .. }) {
-                self.note(None);
+                self.note_holder(None);
                 return Ok(());
             }
         }
         Err(Status::internal(format!("{key} is written by others all the time")).into())
     }
 
-    /// The end of a clean stop: nobody has to wait until its time is over.
+    /// Deletes the lease, so that the other servers do not have to wait until it expires.
     pub async fn give_up(&self) -> registry::Result<()> {
         let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
@@ -157,9 +161,10 @@ impl MasterLease {
         Ok(())
     }
 
-    fn note(&self, other: Option<Address>) {
+    /// Remembers which other server holds the lease of this IP address. Logs a change.
+    fn note_holder(&self, other: Option<Address>) {
         let Address { ip, port } = self.own.address;
-        match (std::mem::replace(&mut *self.in_the_way.lock(), other), other) {
+        match (std::mem::replace(&mut *self.address_holder.lock(), other), other) {
             (before, Some(other)) if before != Some(other) => tracing::warn!(
                 "another API server, on port {}, is at {ip}: as long as it lives, the kubernetes Service leads there \
                  and not to port {port} (--advertise-address gives each an address of its own)",
@@ -182,7 +187,7 @@ mod tests {
     }
 
     async fn who_lives(storage: &dyn Storage) -> Vec<Address> {
-        living(storage).await.unwrap().iter().map(|lease| lease.address).collect()
+        current_leases(storage).await.unwrap().iter().map(|lease| lease.address).collect()
     }
 
     #[tokio::test(start_paused = true)]

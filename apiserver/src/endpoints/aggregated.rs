@@ -43,12 +43,12 @@ pub async fn answer(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Resp
         Ok(answer) => passed_back(call, answer),
         Err(CallError::Unresolved(error)) => {
             tracing::info!(service = remote.name, %error, "a request cannot be passed on");
-            call.server.aggregation.suspect(&remote.name);
+            call.server.upstreams.aggregation.suspect(&remote.name);
             unavailable()
         }
         Err(CallError::Unusable(why)) => answer::plain_error(500, &why),
         Err(CallError::Unreachable(why)) => {
-            call.server.aggregation.suspect(&remote.name);
+            call.server.upstreams.aggregation.suspect(&remote.name);
             answer::plain_error(503, &why)
         }
     }
@@ -59,7 +59,7 @@ fn unavailable() -> Response<Body> {
 }
 
 async fn pass_on(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<Response<Body>, CallError> {
-    let callers = &call.server.aggregation.callers;
+    let callers = &call.server.upstreams.aggregation.callers;
     let authority = callers.resolve(&*call.server.registry, &remote.service)?;
     let mut request = Request::new(body);
     *request.method_mut() = call.parts.method.clone();

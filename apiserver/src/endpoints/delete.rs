@@ -53,7 +53,7 @@ async fn unreadable(
     const VERB: &str = "unsafe-delete-ignore-read-errors";
     let served = target.served();
     let attributes = Attributes { verb: VERB, ..Attributes::of_request(call.user, call.info, "") };
-    if let Err(denied) = call.server.authorization.authorize(&attributes).await {
+    if let Err(denied) = call.server.access.authorization.authorize(&attributes).await {
         let why = format!("not permitted to do {VERB:?}, reason: {}", denied.message);
         return Err(Status::forbidden(&served.group, &served.resource, &call.info.name, why));
     }

@@ -69,7 +69,7 @@ pub struct Call<'a> {
 
 /// Sends a request to its verb; 404 and 405 for what is not served.
 pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Status> {
-    if let Some(remote) = call.server.aggregation.of_path(&call.info.path) {
+    if let Some(remote) = call.server.upstreams.aggregation.of_path(&call.info.path) {
         return Ok(aggregated::answer(call, &remote, body).await);
     }
     if !call.info.is_resource {

@@ -59,12 +59,13 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             Ok(page.map_or_else(not_found, |page| answer::text(200, page)))
         }
         ["debug", "requests"] if is_read => {
-            let traces = call.server.request_traces.as_ref();
+            let traces = call.server.records.request_traces.as_ref();
             let listed = traces.map(|traces| json!({"items": traces.summaries()}).to_string());
             Ok(listed.map_or_else(not_found, |listed| answer::response(200, "application/json", listed.into())))
         }
         ["debug", "requests", _] if is_read => {
-            let found = call.server.request_traces.as_ref().and_then(|traces| traces.document(call.parts.uri.path()));
+            let found =
+                call.server.records.request_traces.as_ref().and_then(|traces| traces.document(call.parts.uri.path()));
             Ok(found.map_or_else(not_found, |document| answer::response(200, "application/json", document)))
         }
         ["metrics"] => {
@@ -73,16 +74,16 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         }
         ["openapi", "v2"] => Ok(openapi_v2(call)),
         ["openapi", "v3"] => {
-            let index = call.server.aggregation.v3_index(&call.server.openapi());
+            let index = call.server.upstreams.aggregation.v3_index(&call.server.openapi());
             Ok(document(call, &index, "text/plain; charset=utf-8"))
         }
         ["openapi", "v3", "api", version] => openapi_v3(call, "", version),
         ["openapi", "v3", "apis", group, version] => {
-            match call.server.aggregation.of_path(&format!("/apis/{group}/{version}")) {
+            match call.server.upstreams.aggregation.of_path(&format!("/apis/{group}/{version}")) {
                 Some(remote) => {
                     let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
                     let (server, headers) = (call.server, call.headers());
-                    let (callers, objects) = (&server.aggregation.callers, &*server.registry);
+                    let (callers, objects) = (&server.upstreams.aggregation.callers, &*server.registry);
                     let found = aggregation::openapi::v3(callers, objects, path, headers, &remote).await;
                     Ok(found.unwrap_or_else(|why| answer::plain_error(503, &why)))
                 }
@@ -90,7 +91,8 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             }
         }
         [".well-known", "openid-configuration"] => {
-            let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
+            let tokens =
+                call.server.access.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
             let address = call.server.advertised_address();
             let own = format!("https://{address}/openid/v1/jwks");
             let body =
@@ -99,7 +101,8 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             Ok(answer::response(200, "application/json", body.into()))
         }
         ["openid", "v1", "jwks"] => {
-            let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
+            let tokens =
+                call.server.access.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
             let keys = InOrder(&tokens.jwks(), &JSON_WEB_KEY_SET).to_json();
             Ok(answer::response(200, "application/jwk-set+json", keys.into()))
         }
@@ -152,7 +155,7 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
     let catalogue = call.server.registry.catalogue.load();
     match media::wants_aggregated(call.headers()) {
         Some(true) => {
-            let body = discovery::aggregated(&catalogue, &call.server.aggregation.table(), core);
+            let body = discovery::aggregated(&catalogue, &call.server.upstreams.aggregation.table(), core);
             let body = answer::encode(&Form::default(), &InOrder(&body, &API_GROUP_DISCOVERY_LIST));
             Ok(document(call, &Document::of(body), AGGREGATED_TYPE))
         }
@@ -167,7 +170,7 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
 /// This server's groups and others', in the order of discovery.
 fn groups(call: &Call<'_>) -> Vec<GroupVersions> {
     let catalogue = call.server.registry.catalogue.load();
-    aggregation::discovery::groups(catalogue.groups(), &call.server.aggregation.table())
+    aggregation::discovery::groups(catalogue.groups(), &call.server.upstreams.aggregation.table())
 }
 
 fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
@@ -197,7 +200,7 @@ fn in_order(call: &Call<'_>, body: &Value, order: &FieldOrder) -> Result<Respons
 fn openapi_v2(call: &Call<'_>) -> Response<Body> {
     let accept = call.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let only_protobuf = accept.contains(OPENAPI_V2_PROTOBUF) && !accept.contains("json") && !accept.contains("*/*");
-    let found = call.server.aggregation.v2(&call.server.openapi(), only_protobuf);
+    let found = call.server.upstreams.aggregation.v2(&call.server.openapi(), only_protobuf);
     document(call, &found, if only_protobuf { v2_protobuf::MEDIA_TYPE } else { "application/json" })
 }
 

@@ -90,6 +90,7 @@ async fn review_token(call: &Call<'_>, review: &mut Value) {
     let server = call.server;
     let objects: std::sync::Arc<dyn cacher::lookup::Lookup> = server.registry.clone();
     let outcome = server
+        .access
         .authentication
         .authenticate_token(&token, &audiences, &server.env, &objects, &AuthenticationListener::NONE)
         .await;
@@ -190,7 +191,7 @@ async fn review_access(call: &Call<'_>, review: &mut Value, user: &UserInfo) {
         let verb = path["verb"].as_str().unwrap_or_default();
         Attributes::of_path(user, verb, path["path"].as_str().unwrap_or_default())
     };
-    let Verdict { decision, error } = call.server.authorization.decide(&attributes).await;
+    let Verdict { decision, error } = call.server.access.authorization.decide(&attributes).await;
     review["status"] = match decision {
         Decision::Allow(reason) => verdict(true, false, &reason),
         Decision::NoOpinion(reason) => verdict(false, false, &reason),
@@ -215,7 +216,7 @@ fn verdict(allowed: bool, denied: bool, reason: &str) -> Value {
 /// What the caller may do in a namespace, as far as rules can tell.
 fn review_rules(call: &Call<'_>, review: &mut Value) {
     let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
-    let (rules, errors) = call.server.authorization.rules_for(call.user, &namespace);
+    let (rules, errors) = call.server.access.authorization.rules_for(call.user, &namespace);
     let resource: Vec<Value> = rules.iter().filter(|r| !r.resources.is_empty()).map(resource_rule).collect();
     let urls: Vec<Value> = rules
         .iter()

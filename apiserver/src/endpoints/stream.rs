@@ -20,7 +20,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     if call.parts.method == Method::GET {
         // A WebSocket begins with GET, and runs commands all the same.
         let may_create = Attributes { verb: "create", ..Attributes::of_request(call.user, call.info, "") };
-        call.server.authorization.authorize(&may_create).await?;
+        call.server.access.authorization.authorize(&may_create).await?;
     }
     let options = connect::admitted(call, target, "").await?;
     let name = call.info.name.as_str();
@@ -39,7 +39,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         return Err(Status::bad_request("Upgrade request required"));
     }
     let path = format!("{place}?{}", connect::kubelet_query(&options));
-    let held = call.server.node_agents.place()?;
+    let held = call.server.upstreams.node_agents.place()?;
     upgrade::answer(call, &agent, &path, passed_on(call.headers()), held).await
 }
 

@@ -105,6 +105,7 @@ fn validate(request: &Value) -> Vec<FieldError> {
 async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result<(), Status> {
     let tokens = call
         .server
+        .access
         .authentication
         .service_accounts
         .as_ref()

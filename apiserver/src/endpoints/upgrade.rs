@@ -27,7 +27,7 @@ pub async fn answer(
 ) -> Result<Response<Body>, Status> {
     let upgrade = call.parts.extensions.get::<OnUpgrade>().cloned();
     let upgrade = upgrade.ok_or_else(|| Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"))?;
-    let agents = &call.server.node_agents;
+    let agents = &call.server.upstreams.node_agents;
     let sent = agents.send(agent, call.parts.method.clone(), path, headers, Body::empty()).await;
     let mut found = sent.map_err(|error| Status::failure(500, "", format!("error dialing backend: {error}")))?;
     if found.status() != StatusCode::SWITCHING_PROTOCOLS {

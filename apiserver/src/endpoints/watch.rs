@@ -58,7 +58,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         Err(error) => return Err(registry::Error::from(error).into()),
     };
     call.record.watches();
-    let meters = server.metrics.requests.watch(call.info);
+    let meters = server.records.metrics.requests.watch(call.info);
     meters.open.inc();
     let stream = Stream {
         watcher: Some(watcher),
@@ -150,7 +150,7 @@ impl Stream {
     }
 
     fn log(&self, events: &[WatchEvent]) {
-        let Some(log) = self.server.log() else { return };
+        let Some(log) = self.server.request_log() else { return };
         let at = self.server.env.wall();
         for event in events {
             let (user, path) = (&self.user, &self.encoder.path);

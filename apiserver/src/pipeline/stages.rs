@@ -22,12 +22,12 @@ pub async fn authenticate(exchange: &mut Exchange<'_>) -> Outcome {
     let Exchange { server, parts, record, .. } = exchange;
     let listener = AuthenticationListener { warn: &|warning| record.warn([warning]), steps: record.steps() };
     let objects: Arc<dyn Lookup> = server.registry.clone();
-    exchange.user = server.authentication.authenticate(parts, &server.env, &objects, &listener).await;
+    exchange.user = server.access.authentication.authenticate(parts, &server.env, &objects, &listener).await;
     Ok(ControlFlow::Continue(()))
 }
 
 pub fn count_authentication(exchange: &Exchange<'_>, _: &Outcome, elapsed: Duration) {
-    exchange.server.metrics.access.authenticated(&exchange.user, elapsed);
+    exchange.server.records.metrics.access.authenticated(&exchange.user, elapsed);
 }
 
 /// Begins the audit trail, refuses an unknown caller, and forgets the credentials: nothing behind this stage sees them.
@@ -39,7 +39,7 @@ pub async fn audit(exchange: &mut Exchange<'_>) -> Outcome {
         let line = format!("Internal Server Error: {:?}: failed to store audit event", path_and_query(&parts.uri));
         return Ok(ControlFlow::Break(answer::plain_error(500, &line)));
     }
-    if let Some(proxies) = &server.authentication.request_headers {
+    if let Some(proxies) = &server.access.authentication.request_headers {
         proxies.remove(&mut parts.headers);
     }
     bearer::remove(&mut parts.headers);
@@ -57,7 +57,7 @@ pub async fn impersonate(exchange: &mut Exchange<'_>) -> Outcome {
     let wanted = impersonation::requested(&exchange.parts.headers).map_err(Refusal::by_filter)?;
     if let Some(wanted) = wanted {
         let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Impersonation));
-        let authorization = &exchange.server.authorization;
+        let authorization = &exchange.server.access.authorization;
         let asking = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
         asking.await.map_err(Refusal::by_filter)?;
         exchange.user = Ok(impersonation::with_implied_groups(wanted));
@@ -135,7 +135,7 @@ pub async fn authorize(exchange: &mut Exchange<'_>) -> Outcome {
     let selected = exchange.info.named_by_selector().unwrap_or_default();
     let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Authorization));
     let attributes = Attributes { listener, ..Attributes::of_request(exchange.user()?, exchange.info, &selected) };
-    let verdict = exchange.server.authorization.decide(&attributes).await;
+    let verdict = exchange.server.access.authorization.decide(&attributes).await;
     exchange.record.decided(&verdict.decision);
     verdict.into_result(&attributes).map_err(Refusal::by_filter)?;
     Ok(ControlFlow::Continue(()))
@@ -143,7 +143,7 @@ pub async fn authorize(exchange: &mut Exchange<'_>) -> Outcome {
 
 pub fn count_authorization(exchange: &Exchange<'_>, outcome: &Outcome, elapsed: Duration) {
     let refused = outcome.as_ref().err().map(|refusal| &refusal.status);
-    exchange.server.metrics.access.authorized(refused, elapsed);
+    exchange.server.records.metrics.access.authorized(refused, elapsed);
 }
 
 /// Hands the request to its verb.

@@ -99,7 +99,7 @@ impl Drop for InFlight {
 impl Record {
     pub fn begin(server: &Server, info: &RequestInfo, parts: &Parts) -> Self {
         let in_flight = (!info.is_long_running()).then(|| {
-            let gauge = server.metrics.requests.in_flight(info);
+            let gauge = server.records.metrics.requests.in_flight(info);
             gauge.inc();
             InFlight(gauge)
         });
@@ -111,11 +111,11 @@ impl Record {
             annotations: Mutex::default(),
             in_flight,
             flow: (None, None),
-            ids: Ids::of(&parts.headers, &server.request_ids),
+            ids: Ids::of(&parts.headers, &server.records.request_ids),
             line: Line::of(parts),
             trail: None,
             name: Mutex::default(),
-            trace: server.request_traces.as_ref().and_then(|_| Draft::of(&server.env, parts, info)),
+            trace: server.records.request_traces.as_ref().and_then(|_| Draft::of(&server.env, parts, info)),
         }
     }
 
@@ -126,7 +126,7 @@ impl Record {
     /// Begins the audit trail of a request of this user, or of one whom nobody knows. False where the request has to
     /// fail because that could not be written down.
     pub async fn audit(&mut self, server: &Server, parts: &Parts, info: &RequestInfo, user: Option<&UserInfo>) -> bool {
-        let Some(audit) = &server.audit else { return true };
+        let Some(audit) = &server.records.audit else { return true };
         self.trail = Trail::begin(audit, &self.ids.audit, parts, info, user);
         match &self.trail {
             Some(trail) if user.is_some() => trail.received().await,
@@ -200,7 +200,7 @@ impl Record {
         if self.trail.is_some() {
             *self.name.lock() = Some(object.index.name.clone());
         }
-        if server.log().is_some() {
+        if server.request_log().is_some() {
             *self.stored.lock() = Some((object.revision, hash(object)));
         }
     }
@@ -252,8 +252,8 @@ impl Record {
         };
         // Whoever is refused may have made up what he asked for.
         let served = code < 400 || is_served(server, info);
-        server.metrics.requests.observe(info, served, answered);
-        let Some(log) = server.log() else { return };
+        server.records.metrics.requests.observe(info, served, answered);
+        let Some(log) = server.request_log() else { return };
         let Self { user, stored, .. } = self;
         let (revision, hash) = match stored.into_inner() {
             Some((revision, hash)) => (revision.to_string(), hash),

@@ -29,7 +29,7 @@ impl Record {
     pub async fn permit_trace(&mut self, server: &Server, user: &UserInfo) {
         let Some(mut trace) = self.trace.take() else { return };
         let path = path_of(&self.ids.audit);
-        if server.authorization.allows(&Attributes::of_path(user, "get", &path)).await {
+        if server.access.authorization.allows(&Attributes::of_path(user, "get", &path)).await {
             trace.permit(user);
             self.trace = Some(trace);
         } else {
@@ -86,7 +86,7 @@ impl Record {
 
     /// What there is of it is kept, and whoever may read it is told where.
     pub(super) fn end_trace(&mut self, server: &Server, code: u16, took: Duration, response: &mut Response<Body>) {
-        let (Some(traces), Some(trace)) = (&server.request_traces, self.trace.take()) else { return };
+        let (Some(traces), Some(trace)) = (&server.records.request_traces, self.trace.take()) else { return };
         let permitted = trace.is_permitted();
         let link = permitted.then(|| HeaderValue::from_str(&draft::link(&self.ids.audit)).ok());
         if let Some(link) = link.flatten() {

@@ -383,17 +383,17 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
     let mut old = webhook("old", &["*"]);
     old["sideEffects"] = json!("Unknown");
     let callers = Arc::new(remote::callers::Callers::new(&server.env, Vec::new(), Default::default()));
-    let for_plugins = Arc::new(crate::bootstrap::for_plugins::ForPlugins(Arc::downgrade(&server.registry)));
+    let plugin_registry = Arc::new(crate::bootstrap::plugin_registry::PluginRegistry(Arc::downgrade(&server.registry)));
     let parts = admission::parts::PluginParts {
         env: &server.env,
         webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
             .map(|resource| server.registry.row_of("admissionregistration.k8s.io", resource).unwrap().1.cacher.clone()),
         callers: &callers,
-        authorization: &server.authorization,
+        authorization: &server.access.authorization,
         toleration_seconds: [300, 300],
         configurations: &Default::default(),
-        namespaces: for_plugins.clone(),
-        kinds: for_plugins,
+        namespaces: plugin_registry.clone(),
+        kinds: plugin_registry,
     };
     let caller = admission::dynamic::webhooks::calling::Caller::new(
         &parts,

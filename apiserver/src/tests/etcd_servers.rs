@@ -111,11 +111,11 @@ async fn the_kubernetes_service_leads_to_every_living_server() {
     setup.pass(26).await;
     assert_eq!(second.endpoints().await, ["10.0.0.1:6443", "10.0.0.2:6443"]);
     // A server that stops removes its address at once. The address of the last server stays.
-    first.api.server.server.ending.cancel();
-    first.api.server.server.left.cancelled().await;
+    first.api.server.server.lifecycle.ending.cancel();
+    first.api.server.server.lifecycle.bootstrap_ended.cancelled().await;
     assert_eq!(second.endpoints().await, ["10.0.0.2:6443"]);
-    second.api.server.server.ending.cancel();
-    second.api.server.server.left.cancelled().await;
+    second.api.server.server.lifecycle.ending.cancel();
+    second.api.server.server.lifecycle.bootstrap_ended.cancelled().await;
     assert_eq!(second.endpoints().await, ["10.0.0.2:6443"]);
     let left = second.storage.range(RangeRequest::prefix("/registry/masterleases/")).await.unwrap();
     assert_eq!(left.entries, []);

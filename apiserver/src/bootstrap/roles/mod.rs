@@ -4,7 +4,7 @@
 
 mod components;
 mod controllers;
-mod people;
+mod user_facing;
 
 use access::authz::rules::Rule;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
 
 /// One object to reconcile: its resource, and itself.
 #[derive(Debug)]
-pub struct Bootstrap {
+pub struct RoleObject {
     pub resource: &'static str,
     pub object: Value,
 }
@@ -143,9 +143,9 @@ pub fn node_rules() -> Vec<Rule> {
 }
 
 /// Everything, roles before the bindings that name them.
-pub fn objects() -> Vec<Bootstrap> {
+pub fn objects() -> Vec<RoleObject> {
     let mut all = Vec::new();
-    let cluster_rows = people::PEOPLE.iter().chain(components::COMPONENTS);
+    let cluster_rows = user_facing::USER_FACING.iter().chain(components::COMPONENTS);
     for (name, rules) in cluster_rows {
         all.push(cluster_role(name, Some(rules)));
     }
@@ -155,7 +155,7 @@ pub fn objects() -> Vec<Bootstrap> {
     }
     for (namespace, name, rules) in NAMESPACED {
         let rules: Vec<Value> = rules.iter().map(|rule| policy_rule(rule)).collect();
-        all.push(Bootstrap {
+        all.push(RoleObject {
             resource: "roles",
             object: json!({"apiVersion": API_VERSION, "kind": "Role", "metadata": meta(name, namespace), "rules": rules}),
         });
@@ -185,7 +185,7 @@ fn meta(name: &str, namespace: &str) -> Value {
     meta
 }
 
-fn cluster_role(name: &str, rules: Option<&[&str]>) -> Bootstrap {
+fn cluster_role(name: &str, rules: Option<&[&str]>) -> RoleObject {
     let mut object = json!({"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": meta(name, "")});
     match rules {
         Some(rules) => object["rules"] = rules.iter().map(|rule| policy_rule(rule)).collect(),
@@ -198,10 +198,10 @@ fn cluster_role(name: &str, rules: Option<&[&str]>) -> Bootstrap {
     for (_, to) in AGGREGATED.iter().filter(|(whole, _)| *whole == name) {
         object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label(to): "true"}}]});
     }
-    Bootstrap { resource: "clusterroles", object }
+    RoleObject { resource: "clusterroles", object }
 }
 
-fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &[&str]) -> Bootstrap {
+fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &[&str]) -> RoleObject {
     let subjects: Vec<Value> = subjects
         .iter()
         .map(|subject| match subject.split_once(':').expect("a subject of the table has a kind") {
@@ -222,7 +222,7 @@ fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &
     if !subjects.is_empty() {
         object["subjects"] = json!(subjects);
     }
-    Bootstrap { resource, object }
+    RoleObject { resource, object }
 }
 
 /// One rule of a table as a PolicyRule.
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn every_binding_names_a_role_of_the_table() {
         let all = objects();
-        let name = |b: &Bootstrap| b.object["metadata"]["name"].as_str().unwrap().to_owned();
+        let name = |b: &RoleObject| b.object["metadata"]["name"].as_str().unwrap().to_owned();
         let roles: Vec<String> = all.iter().filter(|b| b.resource.ends_with("roles")).map(name).collect();
         for binding in all.iter().filter(|b| b.resource.ends_with("bindings")) {
             let role = binding.object["roleRef"]["name"].as_str().unwrap();

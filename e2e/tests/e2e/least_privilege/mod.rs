@@ -108,7 +108,7 @@ fn the_fleet_may_do_what_it_does_and_nothing_else() {
     const ON_BEHALF: &str = "impersonate-on:arbitrary-node:";
     let Outcome { ledger, .. } = with_everything();
     let is_its_role =
-        |own: &roles::Bootstrap| own.resource == "clusterroles" && own.object["metadata"]["name"] == FLEET;
+        |own: &roles::RoleObject| own.resource == "clusterroles" && own.object["metadata"]["name"] == FLEET;
     let role = roles::objects().into_iter().find(is_its_role).unwrap().object;
     let texts = |rule: &Value, key: &str| -> Vec<String> {
         rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

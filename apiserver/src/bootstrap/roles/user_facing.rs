@@ -4,7 +4,7 @@
 
 use super::RoleRow;
 
-pub const PEOPLE: &[RoleRow] = &[
+pub const USER_FACING: &[RoleRow] = &[
     ("cluster-admin", &["* * *", "* url *"]),
     (
         "system:aggregate-to-admin",

@@ -1,6 +1,6 @@
-//! `ForPlugins`: what admission plugins have the server do and tell, beside the object that they look at.
+//! `PluginRegistry`: the registry, as admission plugins use it beside the object that they check.
 //!
-//! Corresponds to the client and the REST mapper that kube-apiserver hands to its admission plugins.
+//! Corresponds to the client and the REST mapper that kube-apiserver passes to its admission plugins.
 
 use super::objects;
 use admission::plugins::namespaces::namespace_auto_provision::Namespaces;
@@ -12,19 +12,19 @@ use registry::Registry;
 use registry::own_write::ensure;
 use std::sync::Weak;
 
-/// The registry holds the chain, and so its plugins; they do not hold it.
+/// Creates namespaces and maps kinds to resources. The reference is weak, because the registry owns its plugins.
 #[derive(Clone)]
-pub struct ForPlugins(pub Weak<Registry>);
+pub struct PluginRegistry(pub Weak<Registry>);
 
 #[async_trait]
-impl Namespaces for ForPlugins {
+impl Namespaces for PluginRegistry {
     async fn create(&self, name: &str) -> Result<(), Status> {
         let registry = self.0.upgrade().ok_or_else(|| Status::internal("the server is ending"))?;
         Ok(ensure(&registry, "", "namespaces", objects::namespace(name)).await?)
     }
 }
 
-impl Kinds for ForPlugins {
+impl Kinds for PluginRegistry {
     fn resource_of(&self, kind: &Gvk) -> Option<Mapped> {
         let target = self.0.upgrade()?.catalogue.load().by_gvk(kind)?;
         let served = target.served();
