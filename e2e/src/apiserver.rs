@@ -1,6 +1,6 @@
 //! `ApiServer`: an API server alone, as a process over TLS. Only the test's own requests change its store.
 
-use crate::ask::Ask;
+use crate::raw_request::RawRequest;
 use crate::store::Store;
 use client::Client;
 use component_base::env::Env;
@@ -25,9 +25,9 @@ pub struct ApiServer {
     child: Child,
     pub env: Env,
     pub data_dir: Arc<DataDir>,
-    /// Connection of the administrator.
+    /// The administrator's connection.
     pub admin: Connection,
-    /// File of its log.
+    /// Path of the server's log.
     pub log: PathBuf,
 }
 
@@ -61,7 +61,7 @@ impl ApiServer {
         assert!(status.success(), "a clean stop ends with 0, not {status}");
     }
 
-    /// Waits until the server has ended by itself.
+    /// Waits until the server's process has ended by itself.
     pub fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         crate::wait::until("the API server has ended", || {
@@ -88,15 +88,16 @@ impl ApiServer {
     async fn ready(&self) {
         self.waiting.component(&self.component).await.expect("the API server gets ready");
         let client = self.client(&self.admin);
-        let is_told = |object: &Value| object["status"]["conditions"].is_array();
+        let has_conditions = |object: &Value| object["status"]["conditions"].is_array();
         for list in ["/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/apis/apiregistration.k8s.io/v1/apiservices"]
         {
-            let all_told = async || {
-                let Ok(answer) = Ask::get(list).of(&client).await else { return false };
+            let all_have = async || {
+                let Ok(answer) = RawRequest::get(list).send(&client).await else { return false };
                 // A server that refuses the list, or has no such objects, counts as ready.
-                answer.code != 200 || answer.body["items"].as_array().is_some_and(|items| items.iter().all(is_told))
+                answer.code != 200
+                    || answer.body["items"].as_array().is_some_and(|items| items.iter().all(has_conditions))
             };
-            crate::wait::until_async("what the server writes by itself has its conditions", all_told).await;
+            crate::wait::until_async("what the server writes by itself has its conditions", all_have).await;
         }
     }
 
@@ -106,7 +107,7 @@ impl ApiServer {
 
     /// Returns the revision of the whole store.
     pub async fn revision(&self) -> Value {
-        let list = Ask::get("/api/v1/namespaces/none/configmaps").of(&self.client(&self.admin)).await;
+        let list = RawRequest::get("/api/v1/namespaces/none/configmaps").send(&self.client(&self.admin)).await;
         let list = list.expect("the server is there").body;
         list["metadata"]["resourceVersion"].clone()
     }

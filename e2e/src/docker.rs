@@ -8,10 +8,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A shell that stops the engine cleanly when the pipe from its owner closes.
+/// Script of a shell that runs the engine, and stops it cleanly when the pipe from its owner closes.
 const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
 
-/// Programs that are needed, with their Debian packages.
+/// The programs that an engine needs, with their Debian packages.
 const PROGRAMS: [(&str, &str); 3] =
     [("dockerd", "docker.io"), ("docker", "docker.io"), ("docker-compose", "docker-compose")];
 
@@ -20,7 +20,7 @@ const PROGRAMS: [(&str, &str); 3] =
 pub struct Engine {
     daemon: Child,
     socket: PathBuf,
-    /// Folder of the socket, whose path must be short, and of process state.
+    /// Folder of the socket and of process state. It is in `/tmp`, since a socket's path must be short.
     _runtime: tempfile::TempDir,
 }
 

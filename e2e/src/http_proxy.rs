@@ -1,7 +1,7 @@
-//! `HttpProxy`: an HTTP proxy in front of an API server that injects faults.
+//! `HttpProxy`: an HTTP proxy in front of an API server that injects faults into reads.
 //!
-//! Faults are drawn from a shuffled deck: their order is random, but each one occurs regularly. In a simulation the proxy
-//! is a function call; in front of a process it is a port.
+//! Faults are drawn like cards from a shuffled deck: their order is random, but each one occurs regularly. In a simulation
+//! the proxy is a service in the same process; in front of a process it listens on a port.
 
 use bytes::Bytes;
 use client::Client;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Time for the bytes before a cut to arrive, so that the cut is in the middle.
 const BEFORE_CUT: Duration = Duration::from_millis(5);
 const RETRY_AFTER_S: u32 = 1;
-/// Most frames of an answer before its fault; a frame of a watch has one or a few events.
+/// Most frames that an answer has before its fault. A frame of a watch has one or a few events.
 const FRAMES: usize = 4;
 
 /// A fault of one request.
@@ -71,7 +71,7 @@ impl Fault {
     ];
 }
 
-/// The proxy; clones are the same one. It passes all requests on, and injects faults into reads.
+/// The proxy; its clones share one state. It passes all requests on, and injects faults into reads.
 #[derive(Clone)]
 pub struct HttpProxy(Arc<Inner>);
 
@@ -93,29 +93,29 @@ struct State {
 }
 
 impl HttpProxy {
-    /// Makes a proxy that sends requests as `upstream`, with at most so many faults.
+    /// Makes a proxy that sends requests with the client `upstream`, and injects at most `faults` faults.
     pub fn new(env: &Env, upstream: Client, random: Random, faults: Option<usize>) -> Self {
         let state = State { deck: Vec::new(), left: faults, injected: BTreeMap::new(), refuses_initial_events: false };
         let (env, refused) = (env.child(), Notify::new());
         Self(Arc::new(Inner { env, upstream, random, state: Mutex::new(state), refused }))
     }
 
-    /// Answers like a server that cannot stream lists.
+    /// Makes the proxy refuse watches that begin with a list, like a server that cannot stream lists.
     pub fn refuse_initial_events(&self) {
         self.0.state.lock().refuses_initial_events = true;
     }
 
-    /// Stops all faults, also those that are due.
-    pub fn calm(&self) {
+    /// Injects no more faults, not even those that were already drawn.
+    pub fn stop_faults(&self) {
         self.0.state.lock().left = Some(0);
     }
 
-    /// Returns true if no fault is left.
-    pub fn is_calm(&self) -> bool {
+    /// Returns true if the proxy will inject no more faults.
+    pub fn has_no_faults_left(&self) -> bool {
         self.0.state.lock().left == Some(0)
     }
 
-    /// Returns the number of each fault so far.
+    /// Returns how often each fault was injected so far.
     pub fn injected(&self) -> BTreeMap<Fault, usize> {
         self.0.state.lock().injected.clone()
     }
@@ -221,7 +221,7 @@ impl Inner {
         }
     }
 
-    /// Draws the fault of the next request. An immediate fault is counted here, a later one when it happens.
+    /// Draws the fault of the next request. A fault of the whole request is counted here, one of the body when it happens.
     fn draw(&self, is_watch: bool) -> Option<Fault> {
         let mut state = self.state.lock();
         if state.left == Some(0) {
@@ -240,8 +240,8 @@ impl Inner {
             Fault::End if !is_watch => return None,
             fault => fault,
         };
-        let is_of_a_body = matches!(fault, Fault::ExpiredEvent | Fault::CutBetween | Fault::CutWithin | Fault::End);
-        if !is_of_a_body {
+        let is_in_body = matches!(fault, Fault::ExpiredEvent | Fault::CutBetween | Fault::CutWithin | Fault::End);
+        if !is_in_body {
             state.count(fault);
         }
         Some(fault)
@@ -252,7 +252,7 @@ impl Inner {
         let Some(fault @ (Fault::ExpiredEvent | Fault::CutBetween | Fault::CutWithin | Fault::End)) = fault else {
             return body;
         };
-        let course = FaultyBody {
+        let faulty = FaultyBody {
             proxy: self.clone(),
             body: body.into_data_stream(),
             fault,
@@ -260,7 +260,7 @@ impl Inner {
             is_at_line: true,
             next: Next::Pass,
         };
-        Body::from_stream(stream::unfold(course, FaultyBody::next_frame))
+        Body::from_stream(stream::unfold(faulty, FaultyBody::next_frame))
     }
 }
 
@@ -271,7 +271,7 @@ impl State {
     }
 }
 
-/// A body that is being passed on.
+/// A body that is passed on up to its fault.
 struct FaultyBody {
     proxy: Arc<Inner>,
     body: BodyStream,
@@ -283,6 +283,7 @@ struct FaultyBody {
     next: Next,
 }
 
+/// The action for the next frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Pass,
@@ -441,9 +442,9 @@ mod tests {
         assert_eq!(client.send(post).await.unwrap().status(), 200);
         let request = Request::get("/api/v1/configmaps?watch=1").body(Body::empty()).unwrap();
         let begun = client.send(request).await.unwrap().into_body();
-        proxy.calm();
+        proxy.stop_faults();
         assert_eq!(read_all(begun, 1 << 10).await.unwrap(), lines(LINES));
-        assert_eq!((proxy.is_calm(), proxy.injected()), (true, BTreeMap::new()));
+        assert_eq!((proxy.has_no_faults_left(), proxy.injected()), (true, BTreeMap::new()));
         proxy.refuse_initial_events();
         let request = Request::get("/api/v1/configmaps?watch=1&sendInitialEvents=true").body(Body::empty()).unwrap();
         assert_eq!(client.send(request).await.unwrap().status(), 422);

@@ -1,4 +1,4 @@
-//! `Kubectl`: runs stock `kubectl`, as a person would.
+//! `Kubectl`: runs a stock `kubectl` with its own home folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

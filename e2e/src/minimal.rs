@@ -1,4 +1,4 @@
-//! Makes the smallest valid object of each kind.
+//! Makes the smallest valid object of each kind, for tests that cover every kind.
 
 use proto::resources::Served;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub fn object(served: &Served, name: &str) -> Value {
     value
 }
 
-/// Returns the object's name; some kinds restrict it.
+/// Returns a valid object name made from `name`, since some kinds restrict their names.
 pub fn object_name(kind: &str, name: &str) -> String {
     match kind {
         "APIService" => format!("v1.{name}.example.com"),
@@ -97,7 +97,7 @@ fn spec_of(kind: &str) -> Value {
     }
 }
 
-/// Returns a valid object for a namespace, which an Event has to contain.
+/// Returns a valid object for a namespace. An Event must name the namespace in its content.
 pub fn in_namespace(served: &Served, name: &str, namespace: &str) -> Value {
     if served.kind == "Event" { event(served, name, namespace) } else { object(served, name) }
 }

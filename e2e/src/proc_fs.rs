@@ -1,9 +1,9 @@
-//! `Looks`: polls `/proc` for the open files and connections of every process.
+//! `ProcPoller`: polls `/proc` for the open files and connections of every process.
 //!
-//! It complements [`crate::strace`]: it needs no tracer and sees every process of the machine, but misses files that are
+//! It complements [`crate::strace`]: it needs no tracer and covers every process of the machine, but misses a file that is
 //! opened and closed between two polls.
 
-use crate::strace::Deed;
+use crate::strace::Access;
 use crate::wait;
 use component_base::env::Env;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,62 +13,62 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Most polls, longer than any test: half an hour with the pause between two.
+/// Greatest number of polls: half an hour with the pauses, longer than any test.
 const MAX_POLLS: usize = 18_000;
 
-/// Observed deeds, with the names of the commands.
-pub type Seen = BTreeSet<(String, Deed)>;
+/// Observed accesses, each with the command of its process.
+pub type Accesses = BTreeSet<(String, Access)>;
 
-/// Running polls.
+/// A thread that polls until it is stopped.
 #[derive(Debug)]
-pub struct Looks {
-    enough: Arc<AtomicBool>,
-    seen: Receiver<Seen>,
+pub struct ProcPoller {
+    stopped: Arc<AtomicBool>,
+    observed: Receiver<Accesses>,
 }
 
-impl Looks {
-    /// Starts polling; `None` if there is no `/proc`.
+impl ProcPoller {
+    /// Starts polling. Returns `None` if there is no `/proc`.
     pub fn start() -> Option<Self> {
         if !Path::new("/proc/self/fd").exists() {
             return None;
         }
-        let enough = Arc::new(AtomicBool::new(false));
-        let (result, seen) = sync_channel(1);
-        let until = enough.clone();
-        let look_on = move || {
-            let mut seen = Seen::new();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (result, observed) = sync_channel(1);
+        let should_stop = stopped.clone();
+        let poll_on = move || {
+            let mut accesses = Accesses::new();
             for _ in 0..MAX_POLLS {
-                let is_last = until.load(Ordering::Acquire);
-                seen.extend(look());
+                let is_last = should_stop.load(Ordering::Acquire);
+                accesses.extend(poll());
                 if is_last {
-                    let _ = result.send(seen);
+                    let _ = result.send(accesses);
                     return;
                 }
                 wait::pause();
             }
         };
-        Env::system().thread("looks", look_on).expect("threads are to be had");
-        Some(Self { enough, seen })
+        Env::system().thread("proc-poller", poll_on).expect("the system has room for a thread");
+        Some(Self { stopped, observed })
     }
 
     /// Polls once more, and returns everything observed since the start.
-    pub fn end(&self) -> Seen {
-        self.enough.store(true, Ordering::Release);
-        self.seen.recv().expect("no run outlasts the looks")
+    pub fn stop(&self) -> Accesses {
+        self.stopped.store(true, Ordering::Release);
+        self.observed.recv().expect("no test outlasts the polls")
     }
 }
 
-impl Drop for Looks {
+impl Drop for ProcPoller {
     fn drop(&mut self) {
-        self.enough.store(true, Ordering::Release);
+        self.stopped.store(true, Ordering::Release);
     }
 }
 
-/// Returns every open file and connection at this moment. Skips processes of other users, and processes that end
+/// Returns the files and connections that are open at this moment. Skips processes of other users, and processes that end
 /// meanwhile.
-pub fn look() -> Seen {
-    let mut seen = Seen::new();
-    let Ok(processes) = fs::read_dir("/proc") else { return seen };
+pub fn poll() -> Accesses {
+    let mut accesses = Accesses::new();
+    let Ok(processes) = fs::read_dir("/proc") else { return accesses };
     for process in processes.flatten().map(|entry| entry.path()) {
         let Ok(descriptors) = fs::read_dir(process.join("fd")) else { continue };
         let links: Vec<_> = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
@@ -77,17 +77,17 @@ pub fn look() -> Seen {
         let ports: BTreeMap<&str, u16> = tables.iter().flat_map(|table| table.lines().filter_map(peer)).collect();
         for link in links {
             let link = link.to_string_lossy();
-            let deed = match link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
-                Some(inode) => ports.get(inode).copied().map(Deed::Connect),
-                None => link.starts_with('/').then(|| Deed::Open(link.into_owned())),
+            let access = match link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
+                Some(inode) => ports.get(inode).copied().map(Access::Connect),
+                None => link.starts_with('/').then(|| Access::Open(link.into_owned())),
             };
-            seen.extend(deed.map(|deed| (command.clone(), deed)));
+            accesses.extend(access.map(|access| (command.clone(), access)));
         }
     }
-    seen
+    accesses
 }
 
-/// Returns the sub-command of a command line; the program if the second word is none.
+/// Returns the sub-command in a command line, or the program's name if there is no sub-command.
 fn command(line: &[u8]) -> Option<String> {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split('\0').filter(|word| !word.is_empty());
@@ -96,7 +96,7 @@ fn command(line: &[u8]) -> Option<String> {
     Some(command.unwrap_or_else(|| program.rsplit('/').next().unwrap_or(program)).to_owned())
 }
 
-/// Parses the inode of a socket and its remote port.
+/// Returns a socket's inode and its remote port from a line of `/proc/net/tcp`; `None` if the socket only listens.
 fn peer(line: &str) -> Option<(&str, u16)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let port = u16::from_str_radix(fields.get(2)?.rsplit_once(':')?.1, 16).ok()?;

@@ -22,12 +22,12 @@ pub struct Cluster {
     pub port: u16,
     pub data_dir: PathBuf,
     home: PathBuf,
-    /// Its output until it was ready.
+    /// Output of `up` until the cluster was ready.
     pub greeting: String,
     rest: Option<BufReader<File>>,
 }
 
-/// Options of a cluster.
+/// Options with which a cluster starts.
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
     pub program: &'a Path,
@@ -63,7 +63,7 @@ impl Start<'_> {
 const LOWEST_PORT: u16 = 15_000;
 const HIGHEST_PORT: u16 = 32_000;
 /// Number of ranges that this process has tried.
-static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
+static TRIED: AtomicU16 = AtomicU16::new(0);
 
 /// Returns the first port of a free range that no other test of this process gets. The ports are not held.
 pub fn free_ports() -> u16 {
@@ -71,7 +71,7 @@ pub fn free_ports() -> u16 {
     // Parallel test programs begin at different ranges.
     let begin = u16::try_from(std::process::id() * 101 % u32::from(ranges)).expect("it is less than a u16");
     for _ in 0..ranges {
-        let range = (begin + LOOKED_AT.fetch_add(1, Ordering::Relaxed) % ranges) % ranges;
+        let range = (begin + TRIED.fetch_add(1, Ordering::Relaxed) % ranges) % ranges;
         let base = LOWEST_PORT + range * PORTS;
         if (base..base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return base;
@@ -87,7 +87,7 @@ impl Cluster {
         let mut command = start.command();
         command.stdout(writer.try_clone().expect("a pipe end can be shared")).stderr(writer);
         let child = command.spawn().expect("the program starts");
-        drop(command); // it holds the writing end, which has to close before the output ends
+        drop(command); // it holds the pipe's writing end, which must close before the output ends
         let mut lines = BufReader::new(File::from(std::os::fd::OwnedFd::from(reader)));
         let mut greeting = String::new();
         loop {
@@ -122,7 +122,7 @@ impl Cluster {
         Kubectl::new(&self.data_dir.join("pki").join(component).join("kubeconfig"), &self.home)
     }
 
-    /// Waits until one node's proxy rules, as the product's command prints them, are as `wanted`, and returns them.
+    /// Waits until `orrery proxy-sim rules` prints rules for a node that `wanted` accepts, and returns them.
     pub fn rules(&self, node: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut rules = String::new();
         crate::wait::until("the node has the wanted rules", || {
@@ -141,7 +141,7 @@ impl Cluster {
         self.child.id()
     }
 
-    /// Finds the process of a component by its command line.
+    /// Returns the process ID of a component, which it finds by the command line.
     pub fn component(&self, name: &str) -> Option<u32> {
         let mut found = None;
         for entry in std::fs::read_dir("/proc").ok()?.flatten() {
@@ -157,7 +157,7 @@ impl Cluster {
         found
     }
 
-    /// Returns the components that still run, without `up`.
+    /// Returns the names of the components whose processes still run. `up` itself is not one of them.
     pub fn survivors(&self) -> Vec<&'static str> {
         let names = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
         names.into_iter().filter(|name| self.component(name).is_some()).collect()
@@ -194,7 +194,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Sends a signal by name with the system's `kill`.
+/// Sends a signal to a process with the system's `kill`. `name` is `TERM`, for instance.
 pub fn signal(name: &str, process: u32) {
     let status = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status();
     assert!(status.is_ok_and(|s| s.success()), "process {process} could not be sent {name}");

@@ -27,7 +27,7 @@ pub fn needs(program: &str, package: &str) -> bool {
     there.is_ok()
 }
 
-/// Tries to install a Debian package. A failure shows when the program is used.
+/// Tries to install a Debian package. It reports no failure: the test fails when it uses the program.
 pub fn install_package(package: &str) {
     // The package manager refuses parallel runs.
     static TURN: Mutex<()> = Mutex::new(());

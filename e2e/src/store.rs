@@ -3,13 +3,13 @@
 use component_base_testing::etcd_process::EtcdProcess;
 use orrery::up::{Options, StoreKind};
 
-/// A storage engine; an etcd lives as long as its owner, the test.
+/// A storage engine. An etcd belongs to the test and must outlive the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum Store<'a> {
     Memory,
     Embedded,
     Etcd(&'a EtcdProcess),
-    /// An etcd member, by its client URL.
+    /// An etcd member with this client URL.
     EtcdAt(&'a str),
 }
 

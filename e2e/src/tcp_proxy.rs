@@ -1,4 +1,4 @@
-//! `TcpProxy`: a TCP proxy between two programs, which a test can hold or cut.
+//! `TcpProxy`: a TCP proxy between two programs. A test can hold back its bytes or cut its connections.
 
 use component_base::env::Env;
 use parking_lot::{Condvar, Mutex};
@@ -6,20 +6,21 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Bytes read at once.
+/// Most bytes of one read.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Most bytes that are held.
+/// Most bytes that are held back.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// Passes all bytes on, unless it holds or cuts them.
+/// A proxy that passes all bytes on, except while it holds them or after it cut their connection.
 #[derive(Debug)]
 pub struct TcpProxy {
     address: SocketAddr,
-    wire: Arc<Wire>,
+    connections: Arc<Connections>,
 }
 
+/// The connections of a proxy, and their common state.
 #[derive(Debug)]
-struct Wire {
+struct Connections {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -29,12 +30,12 @@ struct State {
     /// Target of new connections.
     to: SocketAddr,
     is_held: bool,
-    /// Bytes that start holding when they arrive.
+    /// Bytes that make the proxy hold when they arrive.
     hold_at: Option<Vec<u8>>,
     /// Bytes that are held.
     held: Vec<u8>,
     is_closed: bool,
-    connections: Vec<TcpStream>,
+    open: Vec<TcpStream>,
 }
 
 impl TcpProxy {
@@ -42,10 +43,9 @@ impl TcpProxy {
     pub fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let address = listener.local_addr().expect("a bound socket has an address");
-        let state =
-            State { to, is_held: false, hold_at: None, held: Vec::new(), is_closed: false, connections: Vec::new() };
-        let wire = Arc::new(Wire { state: Mutex::new(state), changed: Condvar::new() });
-        let accepting = wire.clone();
+        let state = State { to, is_held: false, hold_at: None, held: Vec::new(), is_closed: false, open: Vec::new() };
+        let connections = Arc::new(Connections { state: Mutex::new(state), changed: Condvar::new() });
+        let accepting = connections.clone();
         thread(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 if accepting.state.lock().is_closed {
@@ -55,57 +55,57 @@ impl TcpProxy {
                 let _ = accepting.connect(connection);
             }
         });
-        Self { address, wire }
+        Self { address, connections }
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Holds all bytes from now on.
+    /// Holds back all bytes from now on.
     pub fn hold(&self) {
-        self.wire.state.lock().is_held = true;
+        self.connections.state.lock().is_held = true;
     }
 
-    /// Holds all bytes from the first message with these bytes on.
+    /// Holds back all bytes from the first read that contains these bytes on.
     pub fn hold_at(&self, bytes: &[u8]) {
-        self.wire.state.lock().hold_at = Some(bytes.to_vec());
+        self.connections.state.lock().hold_at = Some(bytes.to_vec());
     }
 
-    /// Returns true if a message with these bytes is held.
+    /// Returns true if the held bytes contain these.
     pub fn holds(&self, bytes: &[u8]) -> bool {
-        contains(&self.wire.state.lock().held, bytes)
+        contains(&self.connections.state.lock().held, bytes)
     }
 
     /// Passes on the held bytes, and all later ones.
     pub fn release(&self) {
-        let mut state = self.wire.state.lock();
+        let mut state = self.connections.state.lock();
         (state.is_held, state.hold_at, state.held) = (false, None, Vec::new());
-        self.wire.changed.notify_all();
+        self.connections.changed.notify_all();
     }
 
     /// Cuts all connections, and sets the target of new ones.
-    pub fn lead_to(&self, to: SocketAddr) {
-        self.wire.state.lock().to = to;
+    pub fn redirect_to(&self, to: SocketAddr) {
+        self.connections.state.lock().to = to;
         self.cut();
     }
 
     /// Cuts all connections; held bytes are lost.
     pub fn cut(&self) {
-        for connection in self.wire.state.lock().connections.drain(..) {
+        for connection in self.connections.state.lock().open.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 }
 
-impl Wire {
+impl Connections {
     fn connect(self: &Arc<Self>, near: TcpStream) -> std::io::Result<()> {
         let mut state = self.state.lock();
         let far = TcpStream::connect(state.to)?;
         for (from, to) in [(&near, &far), (&far, &near)] {
-            state.connections.push(from.try_clone()?);
-            let (from, to, wire) = (from.try_clone()?, to.try_clone()?, self.clone());
-            thread(move || wire.pass_on(from, to));
+            state.open.push(from.try_clone()?);
+            let (from, to, connections) = (from.try_clone()?, to.try_clone()?, self.clone());
+            thread(move || connections.pass_on(from, to));
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Wire {
             let mut state = self.state.lock();
             state.is_held |= state.hold_at.as_ref().is_some_and(|bytes| contains(&chunk[..count], bytes));
             if state.is_held {
-                assert!(state.held.len() < MAX_HELD_BYTES, "too much waits in the wire");
+                assert!(state.held.len() < MAX_HELD_BYTES, "too many bytes are held");
                 state.held.extend_from_slice(&chunk[..count]);
                 self.changed.wait_while(&mut state, |state| state.is_held && !state.is_closed);
             }
@@ -135,8 +135,8 @@ impl Wire {
 
 impl Drop for TcpProxy {
     fn drop(&mut self) {
-        self.wire.state.lock().is_closed = true;
-        self.wire.changed.notify_all();
+        self.connections.state.lock().is_closed = true;
+        self.connections.changed.notify_all();
         self.cut();
         let _ = TcpStream::connect(self.address); // wakes the accepting thread
     }
@@ -147,7 +147,7 @@ fn contains(all: &[u8], bytes: &[u8]) -> bool {
 }
 
 fn thread(work: impl FnOnce() + Send + 'static) {
-    Env::system().thread("wire", work).expect("threads are to be had");
+    Env::system().thread("tcp-proxy", work).expect("the system has room for a thread");
 }
 
 #[cfg(test)]

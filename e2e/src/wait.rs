@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Checks before giving up, half a minute with the pauses.
+/// Number of checks before a test fails: half a minute with the pauses.
 const MAX_CHECKS: u32 = 300;
 
 /// Waits until `condition` holds; panics with `what` if it does not in time.

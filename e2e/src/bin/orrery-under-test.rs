@@ -1,4 +1,4 @@
-//! The product itself, so that Cargo builds it for this crate's tests and gives them its path.
+//! Runs `orrery` itself. This crate has the binary so that Cargo builds it for the tests and gives them its path.
 
 fn main() -> std::process::ExitCode {
     orrery::main()

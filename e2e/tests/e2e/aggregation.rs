@@ -8,8 +8,8 @@ use client::Client;
 use component_base::dial::SERVICE_ENDPOINT;
 use component_base::pki::{Authority, Subject};
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
 use e2e::kubectl::Kubectl;
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use e2e::wait;
 use http::Uri;
@@ -79,17 +79,17 @@ async fn first(directory: &Path, proxies: &Authority, store: Store<'_>, now: Tim
     ApiServer::start_in(program(), Arc::new(data_dir), store, &flags.each_ref().map(String::as_str)).await
 }
 
-async fn ask(client: &Client, ask: Ask) -> Answer {
-    ask.of(client).await.unwrap()
+async fn ask(client: &Client, ask: RawRequest) -> Answer {
+    ask.send(client).await.unwrap()
 }
 
 async fn create(client: &Client, path: &str, body: &str) {
-    let answer = ask(client, Ask::post(path, body)).await;
+    let answer = ask(client, RawRequest::post(path, body)).await;
     assert_eq!(answer.code, 201, "{}", answer.text);
 }
 
 async fn patch(client: &Client, body: &Value) {
-    let answer = ask(client, Ask::patch(API_SERVICE, "application/merge-patch+json", &body.to_string())).await;
+    let answer = ask(client, RawRequest::patch(API_SERVICE, "application/merge-patch+json", &body.to_string())).await;
     assert_eq!(answer.code, 200, "{}", answer.text);
 }
 
@@ -97,7 +97,7 @@ async fn patch(client: &Client, body: &Value) {
 async fn condition(client: &Client, reason: &str) -> String {
     let mut condition = Value::Null;
     wait::until_async(&format!("the APIService says {reason}"), async || {
-        condition = ask(client, Ask::get(API_SERVICE)).await.body["status"]["conditions"][0].clone();
+        condition = ask(client, RawRequest::get(API_SERVICE)).await.body["status"]["conditions"][0].clone();
         condition["reason"] == reason
     })
     .await;
@@ -105,7 +105,7 @@ async fn condition(client: &Client, reason: &str) -> String {
 }
 
 async fn freshness(client: &Client) -> Value {
-    let groups = ask(client, Ask::get("/apis").header("accept", AGGREGATED)).await.body;
+    let groups = ask(client, RawRequest::get("/apis").header("accept", AGGREGATED)).await.body;
     let groups = groups["items"].as_array().unwrap().clone();
     let books = groups.into_iter().find(|group| group["metadata"]["name"] == "books.example");
     books.map_or(Value::Null, |group| group["versions"][0]["freshness"].clone())
@@ -149,13 +149,13 @@ async fn a_group_of_another_server(store: Store<'_>) {
     assert!(kubectl.ok("explain book.spec.pages").contains("How many there are between the covers."));
     assert!(kubectl.ok("get apiservice v1.books.example").contains("default/books"));
     assert!(kubectl.ok("get apiservices").contains("v1.apps"));
-    let watched = ask(&near, Ask::get(&format!("{BOOKS}?watch=1&resourceVersion=0&timeoutSeconds=1"))).await;
+    let watched = ask(&near, RawRequest::get(&format!("{BOOKS}?watch=1&resourceVersion=0&timeoutSeconds=1"))).await;
     assert!(watched.text.starts_with(r#"{"type":"ADDED""#), "{}", watched.text);
 
     // This server allows ann to read books; the other server, which gets her name, refuses it.
     kubectl.ok("create clusterrole reader --verb=get,list --resource=configmaps");
     let rule = json!({"rules": [{"apiGroups": ["books.example"], "resources": ["books"], "verbs": ["list"]}]});
-    let role = Ask::patch(
+    let role = RawRequest::patch(
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/reader",
         "application/merge-patch+json",
         &rule.to_string(),
@@ -164,10 +164,10 @@ async fn a_group_of_another_server(store: Store<'_>) {
     kubectl.ok("create clusterrolebinding reader --clusterrole=reader --user=ann");
     let refused = kubectl.fails("get books --as=ann");
     assert!(refused.contains(r#"User "ann" cannot list resource "books" in API group "books.example""#), "{refused}");
-    let of_second = ask(&far, Ask::get(BOOKS)).await.body;
+    let of_second = ask(&far, RawRequest::get(BOOKS)).await.body;
     assert_eq!(of_second["items"][0]["spec"]["pages"], 635, "the other server has it");
     assert!(
-        ask(&near, Ask::get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")).await.body["items"]
+        ask(&near, RawRequest::get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")).await.body["items"]
             .as_array()
             .unwrap()
             .is_empty()
@@ -176,17 +176,17 @@ async fn a_group_of_another_server(store: Store<'_>) {
     second.kill();
     condition(&near, "FailedDiscoveryCheck").await;
     wait::until_async("the group is stale", async || freshness(&near).await == "Stale").await;
-    let gone = ask(&near, Ask::get(BOOKS)).await;
+    let gone = ask(&near, RawRequest::get(BOOKS)).await;
     assert_eq!((gone.code, gone.text.as_str()), (503, "service unavailable\n"));
     assert!(
         kubectl.ok("get configmaps").contains("kube-root-ca.crt") || kubectl.ok("get namespaces").contains("default")
     );
     second.restart().await;
     condition(&near, "Passed").await;
-    wait::until_async("books are back", async || ask(&near, Ask::get(BOOKS)).await.code == 200).await;
+    wait::until_async("books are back", async || ask(&near, RawRequest::get(BOOKS)).await.code == 200).await;
     assert_eq!(freshness(&near).await, "Current");
     kubectl.ok("delete apiservice v1.books.example");
-    assert_eq!(ask(&near, Ask::get(BOOKS)).await.code, 404);
+    assert_eq!(ask(&near, RawRequest::get(BOOKS)).await.code, 404);
 }
 
 #[tokio::test]

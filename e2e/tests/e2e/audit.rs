@@ -7,8 +7,8 @@ use component_base::kubeconfig::{self, Connection};
 use component_base::network::HttpService;
 use component_base::pki::Authority;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
 use e2e::kubectl::Kubectl;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use http::{Request, Response, StatusCode};
 use orrery::up::data_dir::DataDir;
@@ -184,7 +184,8 @@ async fn what_was_done_is_written_down_and_sent() {
     let client = server.client(&server.admin);
     for number in 0..4 {
         let map = json!({"metadata": {"name": format!("large{number}")}, "data": {"a": "x".repeat(200_000)}});
-        let created = Ask::post("/api/v1/namespaces/default/configmaps", map.to_string()).of(&client).await.unwrap();
+        let created =
+            RawRequest::post("/api/v1/namespaces/default/configmaps", map.to_string()).send(&client).await.unwrap();
         assert_eq!(created.code, 201, "{}", created.text);
     }
     server.stop();

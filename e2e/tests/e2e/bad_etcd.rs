@@ -8,8 +8,8 @@ use component_base::env::Env;
 use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
 use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
 use e2e::processes::free_ports;
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use e2e::tcp_proxy::TcpProxy;
 use orrery::up::data_dir::DataDir;
@@ -65,7 +65,7 @@ async fn storage(etcd: &EtcdProcess) -> Arc<Etcd> {
 }
 
 async fn names(client: &Client) -> BTreeSet<String> {
-    let listed = of(client, Ask::get(CONFIG_MAPS)).await;
+    let listed = of(client, RawRequest::get(CONFIG_MAPS)).await;
     let items = listed.body["items"].as_array().unwrap().iter();
     items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -88,15 +88,15 @@ async fn sees(informer: &Informer<ConfigMap>, name: &str) {
 }
 
 async fn is_ready(client: &Client) -> bool {
-    of(client, Ask::get("/readyz")).await.code == 200
+    of(client, RawRequest::get("/readyz")).await.code == 200
 }
 
-async fn of(client: &Client, ask: Ask) -> Answer {
-    ask.of(client).await.expect("the server is there")
+async fn of(client: &Client, ask: RawRequest) -> Answer {
+    ask.send(client).await.expect("the server is there")
 }
 
-fn config_map(name: &str, text: &str) -> Ask {
-    Ask::post(CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {"text": text}}).to_string().as_str())
+fn config_map(name: &str, text: &str) -> RawRequest {
+    RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {"text": text}}).to_string().as_str())
 }
 
 /// Returns the lines of the server's log with these words.
@@ -130,7 +130,7 @@ async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
     wire.hold_at(b"/registry/configmaps/default/lost");
     let (lost, read) = tokio::join!(
         of(&admin, config_map("lost", "1")),
-        of(&admin, Ask::get(&format!("{CONFIG_MAPS}?resourceVersion=0")))
+        of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?resourceVersion=0")))
     );
     assert_eq!((lost.code, &lost.body["reason"]), (504, &json!("Timeout")), "it may have been written or not");
     assert_eq!(lost.body["message"], "Timeout: request did not complete within the allotted timeout");
@@ -138,7 +138,7 @@ async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
     let refused = of(&admin, config_map("refused", "1")).await;
     assert_eq!((refused.code, &refused.body["reason"]), (503, &json!("ServiceUnavailable")), "it was not tried");
     assert!(refused.body["message"].as_str().unwrap().contains("no answer within 3 s"), "{}", refused.body["message"]);
-    assert_eq!(of(&admin, Ask::get("/readyz/etcd")).await.code, 500);
+    assert_eq!(of(&admin, RawRequest::get("/readyz/etcd")).await.code, 500);
     assert!(!is_ready(&admin).await);
 
     wire.release();
@@ -159,7 +159,7 @@ async fn a_member_that_turns_into_another_clusters_is_not_asked() {
     let (wire, server) = behind_a_wire(directory.path(), &own).await;
     let admin = server.client(&server.admin);
     assert_eq!(of(&admin, config_map("before", "1")).await.code, 201);
-    wire.lead_to(socket(&other));
+    wire.redirect_to(socket(&other));
     let why = "belongs to another cluster than the one that this server began with";
     e2e::wait::until_async("the server notices", async || {
         let answer = of(&admin, config_map("between", "1")).await;
@@ -170,7 +170,7 @@ async fn a_member_that_turns_into_another_clusters_is_not_asked() {
     assert_eq!(log_lines(&server, why).iter().filter(|line| line.contains("it is not asked any more")).count(), 1);
     let strange = storage(&other).await;
     assert_eq!(strange.range(RangeRequest::prefix("/")).await.unwrap().entries, []);
-    wire.lead_to(socket(&own));
+    wire.redirect_to(socket(&own));
     e2e::wait::until_async("the server is ready again", async || is_ready(&admin).await).await;
     assert_eq!(of(&admin, config_map("after", "1")).await.code, 201);
     assert_eq!(names(&admin).await, ["after", "before"].map(str::to_owned).into());
@@ -186,7 +186,7 @@ async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
         assert_eq!(of(&admin, config_map(name, "1")).await.code, 201);
     }
     let informer = informer(&admin).await;
-    let page = of(&admin, Ask::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
+    let page = of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
     let [version, token] = ["resourceVersion", "continue"].map(|field| page["metadata"][field].as_str().unwrap());
 
     // While the server gets no events, an object is deleted, one is created, and the store is compacted.
@@ -207,7 +207,7 @@ async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
     assert!(informer.lister().get("default", "b").is_none());
     assert_eq!(names(&admin).await, ["a", "c", "d", "e"].map(str::to_owned).into());
 
-    let next = |token: &str| Ask::get(&format!("{CONFIG_MAPS}?limit=1&continue={token}"));
+    let next = |token: &str| RawRequest::get(&format!("{CONFIG_MAPS}?limit=1&continue={token}"));
     let expired = of(&admin, next(token)).await;
     assert_eq!((expired.code, &expired.body["reason"]), (410, &json!("Expired")));
     let fresh = expired.body["metadata"]["continue"].as_str().unwrap();
@@ -245,8 +245,8 @@ async fn a_full_database_takes_deletions_only() {
     assert!(stored > 0);
     for number in 0..stored {
         let path = format!("{CONFIG_MAPS}/m{number}");
-        assert_eq!(of(&admin, Ask::get(&path)).await.code, 200);
-        assert_eq!(of(&admin, Ask::delete(&path, "")).await.code, 200);
+        assert_eq!(of(&admin, RawRequest::get(&path)).await.code, 200);
+        assert_eq!(of(&admin, RawRequest::delete(&path, "")).await.code, 200);
     }
     let lines = log_lines(&server, "etcd takes no more writes");
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -266,7 +266,7 @@ async fn an_older_snapshot_ends_the_server_and_a_new_one_goes_on() {
     copy_tree(&data, &copy);
     etcd.restart(0);
     e2e::wait::until_async("etcd takes writes again", async || {
-        config_map("new", "1").of(&admin).await.is_ok_and(|answer| answer.code == 201)
+        config_map("new", "1").send(&admin).await.is_ok_and(|answer| answer.code == 201)
     })
     .await;
     etcd.kill(0);
@@ -280,8 +280,8 @@ async fn an_older_snapshot_ends_the_server_and_a_new_one_goes_on() {
     assert!(last.contains("it was restored from an older snapshot"), "{last}");
     let again = ApiServer::start_in(program(), data_dir, Store::Etcd(&etcd), &[]).await;
     let admin = again.client(&again.admin);
-    assert_eq!(of(&admin, Ask::get(&format!("{CONFIG_MAPS}/old"))).await.code, 200);
-    assert_eq!(of(&admin, Ask::get(&format!("{CONFIG_MAPS}/new"))).await.code, 404);
+    assert_eq!(of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/old"))).await.code, 200);
+    assert_eq!(of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/new"))).await.code, 404);
 }
 
 fn copy_tree(from: &Path, to: &Path) {
@@ -300,13 +300,13 @@ async fn what_is_no_object_hides_nothing_else() {
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
         strange.create(key, "not json".into(), None).await.unwrap();
     }
-    let listed = of(&admin, Ask::get("/api/v1/configmaps")).await;
+    let listed = of(&admin, RawRequest::get("/api/v1/configmaps")).await;
     assert_eq!(listed.code, 200);
     let items = listed.body["items"].as_array().unwrap().iter();
     let ours = items.filter(|item| item["metadata"]["namespace"] != "kube-system");
     let names: Vec<_> = ours.map(|item| &item["metadata"]["name"]).collect();
     assert_eq!(names, ["good"]);
-    let broken = of(&admin, Ask::get(&format!("{CONFIG_MAPS}/broken"))).await;
+    let broken = of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/broken"))).await;
     assert_eq!((broken.code, &broken.body["reason"]), (500, &json!("InternalError")));
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
         let lines = log_lines(&server, &format!("key={key} "));

@@ -7,7 +7,7 @@ use e2e::kubectl::Kubectl;
 use e2e::processes::{Cluster, Start, free_ports, signal};
 use e2e::programs::must;
 use e2e::store::Store;
-use e2e::{stand_ins, wait};
+use e2e::{base_images, wait};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -102,7 +102,7 @@ fn the_compose_file() {
         Err(why) => return test_needs::skip(&why),
     };
     let clone = clone(&data);
-    stand_ins::make(&engine, &clone, &data);
+    base_images::make(&engine, &clone, &data);
 
     let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
     the_binary_of_the_image_takes_the_tour(&engine);

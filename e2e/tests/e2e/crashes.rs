@@ -4,7 +4,7 @@ use crate::{etcd, program};
 use component_base::env::Env;
 use component_base::rng::Random;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -82,10 +82,10 @@ async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut
                 let body =
                     json!({"metadata": {"name": name(writer)}, "data": {"number": number.to_string()}}).to_string();
                 let ask = match number {
-                    1 => Ask::post(CONFIG_MAPS, body),
-                    _ => Ask::put(&format!("{CONFIG_MAPS}/{}", name(writer)), body),
+                    1 => RawRequest::post(CONFIG_MAPS, body),
+                    _ => RawRequest::put(&format!("{CONFIG_MAPS}/{}", name(writer)), body),
                 };
-                let Ok(answer) = ask.of(&client).await else { return };
+                let Ok(answer) = ask.send(&client).await else { return };
                 assert!(answer.code < 300 || answer.code >= 500, "{}: {}", answer.code, answer.body);
                 if answer.code >= 500 {
                     return;
@@ -111,7 +111,7 @@ fn version(object: &Value) -> u64 {
 
 /// Returns the number and the revision of each object.
 async fn objects(server: &ApiServer) -> BTreeMap<String, (u64, u64)> {
-    let list = Ask::get(CONFIG_MAPS).of(&server.client(&server.admin)).await.unwrap().body;
+    let list = RawRequest::get(CONFIG_MAPS).send(&server.client(&server.admin)).await.unwrap().body;
     let items = list["items"].as_array().unwrap().iter();
     let of = |item: &Value| (item["data"]["number"].as_str().unwrap_or("0").parse().unwrap(), version(item));
     items.map(|item| (item["metadata"]["name"].as_str().unwrap().to_owned(), of(item))).collect()

@@ -3,8 +3,8 @@
 use crate::program;
 use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
 use e2e::programs::must;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use serde_json::json;
 use std::path::Path;
@@ -44,7 +44,7 @@ async fn a_full_disk_takes_deletions() {
     let client = server.client(&server.admin);
     let create = async |number: usize| {
         let body = json!({"metadata": {"name": format!("big-{number}")}, "data": {"text": "x".repeat(900_000)}});
-        Ask::post(CONFIG_MAPS, body.to_string()).of(&client).await.unwrap()
+        RawRequest::post(CONFIG_MAPS, body.to_string()).send(&client).await.unwrap()
     };
     let mut stored = 0;
     let refused = loop {
@@ -59,7 +59,7 @@ async fn a_full_disk_takes_deletions() {
     let message = refused.body["message"].as_str().unwrap();
     assert!(message.contains("store.redb: only deletions are taken: there is room for "), "{message}");
     for number in 0..stored {
-        let answer = Ask::delete(&format!("{CONFIG_MAPS}/big-{number}"), "").of(&client).await.unwrap();
+        let answer = RawRequest::delete(&format!("{CONFIG_MAPS}/big-{number}"), "").send(&client).await.unwrap();
         assert_eq!(answer.code, 200, "{}", answer.body);
     }
     let answer = create(0).await;

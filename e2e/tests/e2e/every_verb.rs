@@ -4,8 +4,8 @@ use crate::{etcd, program};
 use client::watch::{Watch, WatchEvent};
 use client::{Client, DeleteOptions, DynamicApi, Error, ListOptions, Patch, PatchOptions};
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
 use e2e::minimal;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use proto::Gvr;
 use proto::resources::{Catalogue, Target, Verb};
@@ -265,7 +265,7 @@ async fn seen(mut watch: Watch, changes: usize) -> Verdict {
 
 /// Every resource that the server's own discovery lists, with the verbs that it promises there.
 async fn discovered(client: &Client) -> Vec<(Gvr, BTreeSet<String>)> {
-    let get = async |path: &str| Ask::get(path).of(client).await.expect("the server is there").body;
+    let get = async |path: &str| RawRequest::get(path).send(client).await.expect("the server is there").body;
     let mut versions = vec![("/api/v1".to_owned(), String::new(), "v1".to_owned())];
     for group in get("/apis").await["groups"].as_array().unwrap() {
         for version in group["versions"].as_array().unwrap() {

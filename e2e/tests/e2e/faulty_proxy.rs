@@ -120,7 +120,7 @@ impl Follower {
 
     /// Every fault of a list and a watch.
     fn has_met_everything(&self) -> bool {
-        self.proxy.is_calm() || self.proxy.injected().len() == Fault::ALL.len()
+        self.proxy.has_no_faults_left() || self.proxy.injected().len() == Fault::ALL.len()
     }
 }
 
@@ -208,7 +208,7 @@ fn our_reflectors_meet_every_fault_in_virtual_time() {
                 writes += 1;
                 env.sleep(Duration::from_secs(1).mul_f64(4.0 * random.unit())).await;
             }
-            followers.iter().for_each(|follower| follower.proxy.calm());
+            followers.iter().for_each(|follower| follower.proxy.stop_faults());
             write(&api, &random).await;
             let stored = stored(&admin).await;
             simulation.until("the reflectors hold what is stored", async |_| are_equal(&followers, &stored)).await;
@@ -255,7 +255,7 @@ async fn reflectors_behind_a_port_stay_equal_to_the_store() {
         followers.iter().all(Follower::has_met_everything)
     })
     .await;
-    followers.iter().for_each(|follower| follower.proxy.calm());
+    followers.iter().for_each(|follower| follower.proxy.stop_faults());
     write(&api, &random).await;
     let stored = stored(&admin).await;
     e2e::wait::until_async("the reflectors hold what is stored", async || {

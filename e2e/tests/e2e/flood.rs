@@ -9,7 +9,7 @@ use component_base::env::Env;
 use component_base::kubeconfig::{self, Connection};
 use component_base::network::HttpService;
 use component_base::pki::Authority;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use e2e::wait;
 use futures::future::join_all;
@@ -53,8 +53,8 @@ impl Flood {
                 return;
             }
             let map = json!({"metadata": {"generateName": "drop-"}}).to_string();
-            let ask = Ask::post("/api/v1/namespaces/flooded/configmaps?dryRun=All", map);
-            let answer = ask.of(client).await.expect("the server is there");
+            let ask = RawRequest::post("/api/v1/namespaces/flooded/configmaps?dryRun=All", map);
+            let answer = ask.send(client).await.expect("the server is there");
             match answer.code {
                 201 => &self.served,
                 429 if answer.headers.contains_key("retry-after") => &self.refused,
@@ -95,7 +95,7 @@ async fn thinker(env: &Env, authority: &Authority) -> Value {
 }
 
 async fn items(client: &Client, path: &str) -> Vec<Value> {
-    let list = Ask::get(path).of(client).await.expect("the server is there");
+    let list = RawRequest::get(path).send(client).await.expect("the server is there");
     list.body["items"].as_array().unwrap_or_else(|| panic!("{}", list.text)).clone()
 }
 
@@ -155,7 +155,7 @@ async fn a_flood_of_one_user_drowns_nobody_else() {
 
     let neighbour = of("neighbour");
     for _ in 0..NEIGHBOURS_REQUESTS {
-        let answer = Ask::get("/api/v1/namespaces/default/pods").of(&neighbour).await.unwrap();
+        let answer = RawRequest::get("/api/v1/namespaces/default/pods").send(&neighbour).await.unwrap();
         assert_eq!(answer.code, 200, "{}", answer.text);
     }
     // All leases are renewed.

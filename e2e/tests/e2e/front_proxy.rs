@@ -5,7 +5,7 @@ use client::Client;
 use component_base::kubeconfig::Connection;
 use component_base::pki::{Authority, Subject};
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use orrery::up::data_dir::DataDir;
 use serde_json::{Value, json};
@@ -15,9 +15,9 @@ const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 async fn who(client: &Client, headers: &[(&'static str, &str)]) -> Answer {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let ask = Ask::post(WHO, review.to_string());
+    let ask = RawRequest::post(WHO, review.to_string());
     let ask = headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
-    ask.of(client).await.unwrap()
+    ask.send(client).await.unwrap()
 }
 
 fn user(answer: &Answer) -> &Value {
@@ -48,9 +48,10 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let expected = json!({"username": "ann", "groups": ["dev", "system:authenticated"], "extra": {"team": ["red"]}});
     assert_eq!(user(&seen), &expected);
     // The user's permissions count.
-    assert_eq!(Ask::get("/api/v1/nodes").header("x-remote-user", "ann").of(&front).await.unwrap().code, 403);
-    let masters = Ask::get("/api/v1/nodes").header("x-remote-user", "ann").header("x-remote-group", "system:masters");
-    assert_eq!(masters.of(&front).await.unwrap().code, 200);
+    assert_eq!(RawRequest::get("/api/v1/nodes").header("x-remote-user", "ann").send(&front).await.unwrap().code, 403);
+    let masters =
+        RawRequest::get("/api/v1/nodes").header("x-remote-user", "ann").header("x-remote-group", "system:masters");
+    assert_eq!(masters.send(&front).await.unwrap().code, 200);
     // A proxy that names no user, has another name, or another authority is refused.
     assert_eq!(who(&front, &[]).await.code, 401);
     assert_eq!(who(&with("frond"), &ann).await.code, 401);
@@ -63,8 +64,8 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let namesake = server.client(&Connection { client_cert_pem, client_key_pem, ..server.admin.clone() });
     assert_eq!(user(&who(&namesake, &ann).await)["username"], "front");
     // Of two names the first one counts, however the header is written; and one may have any letters.
-    let twice = Ask::get("/api/v1/nodes").and_header("X-Remote-User", "ann").and_header("x-remote-user", "root");
-    let refused = twice.and_header("x-remote-group", "dev").of(&front).await.unwrap();
+    let twice = RawRequest::get("/api/v1/nodes").and_header("X-Remote-User", "ann").and_header("x-remote-user", "root");
+    let refused = twice.and_header("x-remote-group", "dev").send(&front).await.unwrap();
     assert!(refused.text.contains(r#"User \"ann\" cannot list"#), "{}", refused.text);
     assert_eq!(user(&who(&front, &[("x-remote-user", "zoë")]).await)["username"], "zoë");
     let anonymous = Connection { client_cert_pem: None, client_key_pem: None, ..server.admin.clone() };
@@ -72,8 +73,8 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let message = refused.body["message"].as_str().unwrap_or_default();
     assert!(message.contains(r#"User "system:anonymous" cannot create"#), "{message}");
 
-    let published = Ask::get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
-    let published = published.of(&server.client(&server.admin)).await.unwrap().body;
+    let published = RawRequest::get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
+    let published = published.send(&server.client(&server.admin)).await.unwrap().body;
     let data = &published["data"];
     assert_eq!(data["requestheader-client-ca-file"].as_str().map(str::trim), Some(authority.cert_pem.trim()));
     assert_eq!(data["requestheader-allowed-names"], r#"["front-proxy-client","front"]"#);

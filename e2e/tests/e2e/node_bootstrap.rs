@@ -4,8 +4,8 @@
 use apiserver::config::Config;
 use client::{Client, ListOptions};
 use controller_manager::signers::names::SignerName;
+use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
-use e2e::invitation;
 use e2e::simulation::part::Part;
 use kubelet_sim::certificate::Bootstrap;
 use proto::Gvr;
@@ -28,7 +28,7 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
     config.tokens.enable_bootstrap_token_auth = true;
     let cluster = InProcess::start(1, config).await;
     let admin = cluster.admin();
-    for object in invitation::objects() {
+    for object in bootstrap_token::objects() {
         cluster.create(&object).await;
     }
 
@@ -45,7 +45,7 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
     let nodes = cluster.process("nodes/1");
     let folder = tempfile::tempdir().unwrap();
     let bootstrap = Bootstrap {
-        connection: invitation::connection(SERVER),
+        connection: bootstrap_token::connection(SERVER),
         rotates: true,
         cert_dir: Some(folder.path().to_owned()),
     };
@@ -67,7 +67,7 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
 
     // The token is deleted, and the node goes on with its certificate.
     let secrets = admin.dynamic(&Gvr::new("", "v1", "secrets"), "kube-system");
-    secrets.delete(invitation::SECRET, &Default::default()).await.unwrap();
+    secrets.delete(bootstrap_token::SECRET, &Default::default()).await.unwrap();
     cluster.env.sleep(LIFE * 95 / 100).await;
     let asked = requests(&admin).await;
     let of_node = |request: &&Value| request["spec"]["username"] == "system:node:node-0";

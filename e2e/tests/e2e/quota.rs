@@ -6,7 +6,7 @@ use client::Client;
 use component_base::env::Env;
 use controller_manager::Settings;
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use e2e::wait::until_async;
 use futures::future::join_all;
@@ -31,9 +31,9 @@ fn count_quotas(client: &Client) -> Env {
 }
 
 /// Retries after 429.
-async fn patiently(client: &Client, ask: &Ask) -> Answer {
+async fn patiently(client: &Client, ask: &RawRequest) -> Answer {
     loop {
-        let answer = ask.clone().of(client).await.expect("the server is there");
+        let answer = ask.clone().send(client).await.expect("the server is there");
         if answer.code != 429 {
             return answer;
         }
@@ -44,7 +44,8 @@ async fn patiently(client: &Client, ask: &Ask) -> Answer {
 async fn create(clients: &[Client], numbers: Range<usize>) -> usize {
     let creations = numbers.map(|number| {
         let client = &clients[number % clients.len()];
-        let ask = Ask::post(CONFIG_MAPS, json!({"metadata": {"name": format!("m{number}")}}).to_string().as_str());
+        let ask =
+            RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": format!("m{number}")}}).to_string().as_str());
         async move {
             let answer = patiently(client, &ask).await;
             let is_refused = answer.code == 403 && answer.text.contains("exceeded quota: q, requested: configmaps=1");
@@ -56,14 +57,14 @@ async fn create(clients: &[Client], numbers: Range<usize>) -> usize {
 }
 
 async fn names(client: &Client) -> Vec<String> {
-    let list = patiently(client, &Ask::get(CONFIG_MAPS)).await.body;
+    let list = patiently(client, &RawRequest::get(CONFIG_MAPS)).await.body;
     let items = list["items"].as_array().expect("it is a list").clone();
     items.iter().map(|item| item["metadata"]["name"].as_str().expect("it has a name").to_owned()).collect()
 }
 
 async fn used(client: &Client, amount: usize) {
     let is_used = async || {
-        let quota = patiently(client, &Ask::get(QUOTA)).await.body;
+        let quota = patiently(client, &RawRequest::get(QUOTA)).await.body;
         quota["status"]["used"]["configmaps"] == json!(amount.to_string())
     };
     until_async(&format!("{amount} are used"), is_used).await;
@@ -74,7 +75,7 @@ async fn race(servers: &[ApiServer]) {
     let first = &clients[0];
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": LIMIT.to_string()}}});
     let quotas = QUOTA.strip_suffix("/q").expect("it ends so");
-    assert_eq!(patiently(first, &Ask::post(quotas, quota.to_string().as_str())).await.code, 201);
+    assert_eq!(patiently(first, &RawRequest::post(quotas, quota.to_string().as_str())).await.code, 201);
     let controller = count_quotas(first);
     used(first, 0).await;
 
@@ -85,7 +86,7 @@ async fn race(servers: &[ApiServer]) {
     // With concurrent deletions and creations, deletions are never refused, and creations get exactly the freed share.
     let gone: Vec<String> = names(first).await.into_iter().take(30).collect();
     let deletions = join_all(gone.iter().map(|name| {
-        let ask = Ask::delete(&format!("{CONFIG_MAPS}/{name}"), "");
+        let ask = RawRequest::delete(&format!("{CONFIG_MAPS}/{name}"), "");
         async move { assert_eq!(patiently(first, &ask).await.code, 200) }
     }));
     let (_, made) = tokio::join!(deletions, create(&clients, 1000..1200));

@@ -11,8 +11,8 @@ use component_base::env::Env;
 use component_base::network::HttpService;
 use component_base::pki::Authority;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
 use e2e::kubectl::Kubectl;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use e2e::wait;
 use http::{Request, Response};
@@ -353,8 +353,8 @@ impl Beside {
     async fn happen(&self, path: &str) {
         let writer = self.somebody_else.lock().take_if(|_| path == "/slow");
         if let Some(writer) = writer {
-            let patch = Ask::patch(&format!("{NOTES}/note"), "application/merge-patch+json", PEARS);
-            assert_eq!(patch.of(&writer).await.unwrap().code, 200);
+            let patch = RawRequest::patch(&format!("{NOTES}/note"), "application/merge-patch+json", PEARS);
+            assert_eq!(patch.send(&writer).await.unwrap().code, 200);
         }
         if path == "/patient" {
             self.asked.notify_one();
@@ -423,7 +423,7 @@ async fn a_page_tells_of_those_who_had_to_wait_and_of_what_was_overlooked() {
     let ben = client.impersonating("ben", &[]);
     let first = async {
         let other = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}"#;
-        assert_eq!(Ask::post(NOTES, other).of(&ben).await.unwrap().code, 201);
+        assert_eq!(RawRequest::post(NOTES, other).send(&ben).await.unwrap().code, 201);
     };
     let second = async {
         beside.asked.notified().await;
@@ -431,7 +431,7 @@ async fn a_page_tells_of_those_who_had_to_wait_and_of_what_was_overlooked() {
         beside.may_answer.notify_one();
     };
     futures::future::join(first, second).await;
-    let old = Ask::get(&format!("{NOTES}/note")).of(&client).await.unwrap().text;
+    let old = RawRequest::get(&format!("{NOTES}/note")).send(&client).await.unwrap().text;
     *beside.somebody_else.lock() = Some(client);
     lab.page(
         "outrun",

@@ -1,12 +1,12 @@
-//! Only the API server accesses the store, and no component uses another's keys. `strace` and `/proc` record every opened
-//! file and every connection of a whole run.
+//! Tests that only the API server accesses the store, and that no component uses another's keys. `strace` and `/proc`
+//! record the opened files and the connections of a whole run.
 
 use crate::{etcd, program};
 use component_base_testing::test_needs;
-use e2e::proc_fs::{Looks, Seen, look};
+use e2e::proc_fs::{Accesses, ProcPoller, poll};
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
-use e2e::strace::{Deed, Trace, deeds};
+use e2e::strace::{Access, Trace, accesses};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "
 #[test]
 fn the_embedded_store_is_the_apiservers_alone() {
     let directory = tempfile::tempdir().unwrap();
-    let life = life(directory.path(), Store::Embedded);
+    let records = record(directory.path(), Store::Embedded);
     let data = directory.path().canonicalize().unwrap().join("data");
     let store = data.join("store");
-    if let Some(traced) = life.traced {
+    if let Some(traced) = records.traced {
         assert!(opened(&traced, "apiserver", &store), "the trace shows the API server's store");
         for component in COMPONENTS {
             assert!(
@@ -30,15 +30,15 @@ fn the_embedded_store_is_the_apiservers_alone() {
                 "the trace shows {component}'s keys"
             );
         }
-        assert_eq!(trespasses(&traced, &data, &[]), Vec::<String>::new());
+        assert_eq!(violations(&traced, &data, &[]), Vec::<String>::new());
     }
-    if let Some(seen) = life.seen {
-        assert!(opened(&seen, "apiserver", &store), "the API server was seen with its store");
+    if let Some(polled) = records.polled {
+        assert!(opened(&polled, "apiserver", &store), "the API server was seen with its store");
         for component in &COMPONENTS[1..] {
-            let connection = ((*component).to_owned(), Deed::Connect(life.port));
-            assert!(seen.contains(&connection), "{component} was seen at the API server");
+            let connection = ((*component).to_owned(), Access::Connect(records.port));
+            assert!(polled.contains(&connection), "{component} was seen at the API server");
         }
-        assert_eq!(trespasses(&seen, &data, &[]), Vec::<String>::new());
+        assert_eq!(violations(&polled, &data, &[]), Vec::<String>::new());
     }
 }
 
@@ -46,18 +46,18 @@ fn the_embedded_store_is_the_apiservers_alone() {
 fn etcd_is_the_apiservers_alone() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
-    let life = life(directory.path(), Store::Etcd(&etcd));
+    let records = record(directory.path(), Store::Etcd(&etcd));
     let ports = etcd.urls().iter().map(|url| url.rsplit(':').next().unwrap().parse().unwrap()).collect::<Vec<u16>>();
     let data = directory.path().canonicalize().unwrap().join("data");
-    for deeds in [life.traced, life.seen].into_iter().flatten() {
-        assert!(deeds.contains(&("apiserver".to_owned(), Deed::Connect(ports[0]))), "the connection was seen");
-        assert_eq!(trespasses(&deeds, &data, &ports), Vec::<String>::new());
+    for accesses in [records.traced, records.polled].into_iter().flatten() {
+        assert!(accesses.contains(&("apiserver".to_owned(), Access::Connect(ports[0]))), "the connection was seen");
+        assert_eq!(violations(&accesses, &data, &ports), Vec::<String>::new());
     }
 }
 
-fn opened(deeds: &Seen, command: &str, path: &Path) -> bool {
-    let is_there = |deed: &Deed| matches!(deed, Deed::Open(it) if Path::new(it).starts_with(path));
-    deeds.iter().any(|(by, deed)| by == command && is_there(deed))
+fn opened(accesses: &Accesses, command: &str, path: &Path) -> bool {
+    let is_there = |access: &Access| matches!(access, Access::Open(it) if Path::new(it).starts_with(path));
+    accesses.iter().any(|(by, access)| by == command && is_there(access))
 }
 
 #[test]
@@ -74,13 +74,13 @@ fn a_component_that_cheats_is_found_out() {
     };
     std::fs::write(directory.path().join("scheduler"), cheat).unwrap();
     let _ = Command::new(&trace.program).current_dir(directory.path()).arg("scheduler").output().unwrap();
-    let deeds: Seen = deeds(&trace.text()).into_iter().collect();
-    assert_eq!(trespasses(&deeds, &data, &[2379]), all_trespasses(&data, 2379));
+    let accesses: Accesses = accesses(&trace.text()).into_iter().collect();
+    assert_eq!(violations(&accesses, &data, &[2379]), all_violations(&data, 2379));
 }
 
 #[test]
 fn a_component_that_goes_on_cheating_is_seen() {
-    let Some(looks) = Looks::start() else { return test_needs::skip(NO_PROC) };
+    let Some(poller) = ProcPoller::start() else { return test_needs::skip(NO_PROC) };
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());
     let etcd = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -96,12 +96,12 @@ fn a_component_that_goes_on_cheating_is_seen() {
     let mut said = String::new();
     BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "open\n");
-    assert_eq!(trespasses(&looks.end(), &data, &[port]), all_trespasses(&data, port));
+    assert_eq!(violations(&poller.stop(), &data, &[port]), all_violations(&data, port));
     drop(shell.stdin.take());
     shell.wait().unwrap();
 }
 
-/// A data directory with a store, and with keys of the API server.
+/// Makes a data directory with a store and with keys of the API server. Returns its path.
 fn others_files(directory: &Path) -> PathBuf {
     let data = directory.canonicalize().unwrap().join("data");
     for folder in ["store", "pki/apiserver"] {
@@ -111,27 +111,27 @@ fn others_files(directory: &Path) -> PathBuf {
     data
 }
 
-/// In the order of deeds: files by name, then connections.
-fn all_trespasses(data: &Path, etcd: u16) -> [String; 3] {
+/// Returns the violations that a cheating component has to show: opened files by name, then connections.
+fn all_violations(data: &Path, etcd: u16) -> [String; 3] {
     let keys = format!("scheduler opened {}/pki/apiserver/file", data.display());
     let store = format!("scheduler opened {}/store/file", data.display());
     [keys, store, format!("scheduler connected to etcd at port {etcd}")]
 }
 
-/// Records of a whole run; `None` for a tool that is not available.
-struct Life {
-    traced: Option<Seen>,
-    seen: Option<Seen>,
+/// The recorded accesses of a whole run. They are `None` for a tool that is not available.
+struct Records {
+    traced: Option<Accesses>,
+    polled: Option<Accesses>,
     /// Port of the API server.
     port: u16,
 }
 
-/// Starts a cluster with both tools, uses it, and stops it; records the test as skipped without a tool.
-fn life(directory: &Path, store: Store<'_>) -> Life {
+/// Starts a cluster under both tools, uses it, and stops it. If a tool is missing, records the test as skipped.
+fn record(directory: &Path, store: Store<'_>) -> Records {
     let trace = Trace::prepare(directory, program(), "--seccomp-bpf", CALLS);
     let trace = trace.inspect_err(|why| test_needs::skip(why)).ok();
-    let looks = Looks::start();
-    if looks.is_none() {
+    let poller = ProcPoller::start();
+    if poller.is_none() {
         test_needs::skip(NO_PROC);
     }
     let program = trace.as_ref().map_or(program(), |trace| &trace.program);
@@ -140,32 +140,32 @@ fn life(directory: &Path, store: Store<'_>) -> Life {
     let kubectl = cluster.kubectl();
     kubectl.ok("create deployment web --image=nginx --replicas=3");
     kubectl.ok("rollout status deployment/web --timeout=120s");
-    // However busy the machine is, one look falls into the cluster's life.
-    let alive = looks.as_ref().map_or_else(Seen::new, |_| look());
+    // On a busy machine the poller may be late, so this poll surely happens while the cluster runs.
+    let alive = poller.as_ref().map_or_else(Accesses::new, |_| poll());
     cluster.stop();
-    let traced = trace.map(|trace| deeds(&trace.text()).into_iter().collect());
-    Life { traced, seen: looks.map(|looks| &looks.end() | &alive), port }
+    let traced = trace.map(|trace| accesses(&trace.text()).into_iter().collect());
+    Records { traced, polled: poller.map(|poller| &poller.stop() | &alive), port }
 }
 
 /// Returns the components' accesses to the store, to others' keys, and to etcd. `up` itself issues the keys, and etcd
 /// connects to itself.
-fn trespasses(deeds: &Seen, data: &Path, etcd: &[u16]) -> Vec<String> {
+fn violations(accesses: &Accesses, data: &Path, etcd: &[u16]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for (command, deed) in deeds.iter().filter(|(command, _)| !["up", "etcd"].contains(&command.as_str())) {
+    for (command, access) in accesses.iter().filter(|(command, _)| !["up", "etcd"].contains(&command.as_str())) {
         let is_apiserver = command == "apiserver";
-        let trespass = match deed {
-            Deed::Open(path) => {
+        let violation = match access {
+            Access::Open(path) => {
                 let path = Path::new(path);
                 let foreign_store = path.starts_with(data.join("store")) && !is_apiserver;
                 let foreign_keys =
                     path.starts_with(data.join("pki")) && !path.starts_with(data.join("pki").join(command));
                 (foreign_store || foreign_keys).then(|| format!("{command} opened {}", path.display()))
             }
-            Deed::Connect(port) => {
+            Access::Connect(port) => {
                 (etcd.contains(port) && !is_apiserver).then(|| format!("{command} connected to etcd at port {port}"))
             }
         };
-        found.extend(trespass);
+        found.extend(violation);
     }
     found
 }

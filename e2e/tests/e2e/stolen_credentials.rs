@@ -12,8 +12,8 @@ use component_base::network::HttpService;
 use component_base::pki::Authority;
 use component_base_testing::fixtures;
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
 use e2e::kubectl::Kubectl;
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use e2e::wait;
 use futures::future::join_all;
@@ -28,11 +28,11 @@ const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const ROBOT: &str = "system:serviceaccount:default:robot";
 
 /// Returns the user that the server sees.
-fn who() -> Ask {
-    Ask::post(WHO, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string())
+fn who() -> RawRequest {
+    RawRequest::post(WHO, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string())
 }
 
-fn bearing(token: &str) -> Ask {
+fn bearing(token: &str) -> RawRequest {
     who().header("authorization", &format!("Bearer {token}"))
 }
 
@@ -60,7 +60,7 @@ impl Server {
     }
 
     async fn name(&self, token: &str) -> Result<String, u16> {
-        name(&bearing(token).of(&self.stranger).await.unwrap())
+        name(&bearing(token).send(&self.stranger).await.unwrap())
     }
 }
 
@@ -110,8 +110,8 @@ async fn a_token_does_not_outlive_what_it_is_bound_to() {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": old},
         });
-        let review = Ask::post("/apis/authentication.k8s.io/v1/tokenreviews", review.to_string());
-        let review = review.of(&server.server.client(&server.server.admin)).await.unwrap();
+        let review = RawRequest::post("/apis/authentication.k8s.io/v1/tokenreviews", review.to_string());
+        let review = review.send(&server.server.client(&server.server.admin)).await.unwrap();
         assert_ne!(review.body["status"]["authenticated"], true, "{}", review.text);
         assert_eq!(review.body["status"]["user"], json!({}), "{}", review.text);
     }
@@ -187,9 +187,9 @@ async fn nobody_inherits_a_connection() {
         let (server, of) = (&server, number % 10);
         async move {
             let answer = match of {
-                8 => who().of(&server.stranger).await,
-                9 => bearing("token-of-nobody").of(&server.stranger).await,
-                of => bearing(&format!("token-{of}")).of(&server.stranger).await,
+                8 => who().send(&server.stranger).await,
+                9 => bearing("token-of-nobody").send(&server.stranger).await,
+                of => bearing(&format!("token-{of}")).send(&server.stranger).await,
             };
             let answer = answer.unwrap();
             let expected = match of {
@@ -219,7 +219,7 @@ async fn nobody_inherits_a_connection() {
         (who().header("impersonate-user", "zoë"), "zoë"),
         (who(), "kubernetes-admin"),
     ] {
-        assert_eq!(name(&ask.of(&admin).await.unwrap()), Ok(expected.to_owned()), "{ask}");
+        assert_eq!(name(&ask.send(&admin).await.unwrap()), Ok(expected.to_owned()), "{ask}");
     }
 }
 
@@ -233,7 +233,7 @@ async fn nobody_claims_to_be_somebody_else() {
     server.kubectl.ok("create clusterrolebinding as-carl --clusterrole=as-carl --user=bob");
     let allowed = async || {
         let ask = bearing("bob-token").header("impersonate-user", "carl");
-        name(&ask.of(&server.stranger).await.unwrap()).is_ok()
+        name(&ask.send(&server.stranger).await.unwrap()).is_ok()
     };
     wait::until_async("bob may act for carl", allowed).await;
 
@@ -266,7 +266,7 @@ async fn nobody_claims_to_be_somebody_else() {
         for (user, expected) in [("ann", of_ann), ("bob", of_bob)] {
             let ask = bearing(&format!("{user}-token"));
             let ask = headers.iter().fold(ask, |ask, (name, value)| ask.and_header(name, value));
-            let answer = ask.of(&server.stranger).await.unwrap();
+            let answer = ask.send(&server.stranger).await.unwrap();
             assert_eq!(name(&answer), expected.map(str::to_owned), "{ask}: {}", answer.text);
             let claimed =
                 ["all", "system:masters"].iter().any(|claim| answer.body["status"].to_string().contains(claim));
@@ -352,7 +352,7 @@ async fn a_webhook_that_lies_is_not_believed() {
         }
         assert_eq!(server.name("good").await, Ok("gil".to_owned()));
         let admin = server.server.client(&server.server.admin);
-        assert_eq!(name(&who().of(&admin).await.unwrap()), Ok("kubernetes-admin".to_owned()));
+        assert_eq!(name(&who().send(&admin).await.unwrap()), Ok("kubernetes-admin".to_owned()));
     };
     let hanging = std::pin::pin!(hanging);
     let others = std::pin::pin!(others);

@@ -3,7 +3,7 @@
 use crate::program;
 use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use e2e::strace::Trace;
 use serde_json::json;
@@ -26,7 +26,7 @@ async fn the_store_is_synced_before_a_write_is_answered() {
     let client = server.client(&server.admin);
     for number in 0..WRITES {
         let body = json!({"metadata": {"name": format!("c-{number}")}, "data": {"text": "x".repeat(4 * LONG_BYTES)}});
-        let answer = Ask::post(CONFIG_MAPS, body.to_string()).of(&client).await.unwrap();
+        let answer = RawRequest::post(CONFIG_MAPS, body.to_string()).send(&client).await.unwrap();
         assert_eq!(answer.code, 201, "{}", answer.body);
     }
     server.stop();

@@ -5,7 +5,7 @@ use client::Client;
 use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
 use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use futures::future::join_all;
 use orrery::up::data_dir::DataDir;
@@ -29,12 +29,12 @@ async fn pair(directory: &Path, etcd: &EtcdProcess, flags: &[&str]) -> [ApiServe
 }
 
 /// The answer's code and body; 0 where none came.
-async fn code(client: &Client, ask: Ask) -> (u16, Value) {
-    ask.of(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
+async fn code(client: &Client, ask: RawRequest) -> (u16, Value) {
+    ask.send(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
 }
 
-fn config_map(name: &str) -> Ask {
-    Ask::post(CONFIG_MAPS, json!({"metadata": {"name": name}}).to_string().as_str())
+fn config_map(name: &str) -> RawRequest {
+    RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": name}}).to_string().as_str())
 }
 
 /// Retries like a client after a lost answer or 429.
@@ -44,7 +44,7 @@ async fn store(client: &Client, name: &str) {
 }
 
 async fn addresses(client: &Client) -> Vec<String> {
-    let subset = code(client, Ask::get(ENDPOINTS)).await.1["subsets"].clone();
+    let subset = code(client, RawRequest::get(ENDPOINTS)).await.1["subsets"].clone();
     let subsets = subset.as_array().cloned().unwrap_or_default();
     let all = subsets.iter().flat_map(|subset| subset["addresses"].as_array().cloned().unwrap_or_default());
     let mut all: Vec<String> = all.map(|address| address["ip"].as_str().unwrap().to_owned()).collect();
@@ -64,8 +64,8 @@ async fn two_servers_are_one_cluster() {
         let (writer, reader) = (&clients[turn % 2], &clients[(turn + 1) % 2]);
         let name = format!("m{turn}");
         assert_eq!(code(writer, config_map(&name)).await.0, 201);
-        assert_eq!(code(reader, Ask::get(&format!("{CONFIG_MAPS}/{name}"))).await.0, 200);
-        let listed = code(reader, Ask::get(CONFIG_MAPS)).await.1;
+        assert_eq!(code(reader, RawRequest::get(&format!("{CONFIG_MAPS}/{name}"))).await.0, 200);
+        let listed = code(reader, RawRequest::get(CONFIG_MAPS)).await.1;
         assert_eq!(listed["items"].as_array().unwrap().len(), turn + 1);
         assert_eq!(code(reader, config_map(&name)).await.0, 409);
     }
@@ -76,7 +76,7 @@ async fn two_servers_are_one_cluster() {
             "spec": {"type": "NodePort", "ports": [{"port": 80}], "ipFamilyPolicy": "PreferDualStack"},
         });
         let client = &clients[number % 2];
-        async move { code(client, Ask::post(SERVICES, body.to_string().as_str())).await }
+        async move { code(client, RawRequest::post(SERVICES, body.to_string().as_str())).await }
     });
     let made = join_all(services).await;
     assert!(made.iter().all(|(code, _)| *code == 201), "{made:?}");
@@ -88,7 +88,7 @@ async fn two_servers_are_one_cluster() {
     assert_eq!(addresses(&clients[1]).await, ["10.0.0.1", "10.0.0.2"]);
     first.stop();
     assert_eq!(addresses(&clients[1]).await, ["10.0.0.2"]);
-    let listed = code(&clients[1], Ask::get(SERVICES)).await.1;
+    let listed = code(&clients[1], RawRequest::get(SERVICES)).await.1;
     assert_eq!(listed["items"].as_array().unwrap().len(), 51);
 }
 
@@ -158,7 +158,7 @@ async fn a_lost_member_and_a_killed_server_stop_nobody() {
         store(&clients[1], &name).await;
         wanted.insert(name);
     }
-    let listed = code(&clients[1], Ask::get(CONFIG_MAPS)).await.1;
+    let listed = code(&clients[1], RawRequest::get(CONFIG_MAPS)).await.1;
     let names = listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
     assert_eq!(names.map(str::to_owned).collect::<BTreeSet<_>>(), wanted);
 }

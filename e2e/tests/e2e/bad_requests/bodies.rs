@@ -1,26 +1,26 @@
 //! Bodies that cannot be read: syntax, types, fields, kinds, media types, size.
 
 use super::{CONFIG_MAPS, Case, DEPLOYMENTS};
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 
 const THERE: &str = "/api/v1/namespaces/default/configmaps/there";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 
-fn json(body: &str) -> Ask {
-    Ask::post(CONFIG_MAPS, body)
+fn json(body: &str) -> RawRequest {
+    RawRequest::post(CONFIG_MAPS, body)
 }
 
-fn strict(body: &str) -> Ask {
-    Ask::post(&format!("{CONFIG_MAPS}?fieldValidation=Strict"), body)
+fn strict(body: &str) -> RawRequest {
+    RawRequest::post(&format!("{CONFIG_MAPS}?fieldValidation=Strict"), body)
 }
 
-fn yaml(body: &str) -> Ask {
+fn yaml(body: &str) -> RawRequest {
     json(body).content_type("application/yaml")
 }
 
-fn patch(content_type: &str, body: &str) -> Ask {
-    Ask::patch(THERE, content_type, body)
+fn patch(content_type: &str, body: &str) -> RawRequest {
+    RawRequest::patch(THERE, content_type, body)
 }
 
 pub fn cases() -> Vec<Case> {
@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn syntax() -> Vec<Case> {
-    let unrecognized = |ask: Ask, why: &str| {
+    let unrecognized = |ask: RawRequest, why: &str| {
         Case::bad_request(ask, format!("the object provided is unrecognized (must be of type ConfigMap): {why}"))
     };
     let parse = |body: &str, why: &str| {
@@ -66,17 +66,17 @@ fn syntax() -> Vec<Case> {
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
         ),
         Case::bad_request(
-            Ask::delete(THERE, "{"),
+            RawRequest::delete(THERE, "{"),
             "couldn't get version/kind; json parse error: unexpected end of JSON input",
         ),
     ]
 }
 
 fn types_and_fields() -> Vec<Case> {
-    let handled = |ask: Ask, kind: &str, why: &str| {
+    let handled = |ask: RawRequest, kind: &str, why: &str| {
         Case::bad_request(ask, format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}"))
     };
-    let config_map = |ask: Ask, why: &str| handled(ask, "ConfigMap", why);
+    let config_map = |ask: RawRequest, why: &str| handled(ask, "ConfigMap", why);
     let field = "json: cannot unmarshal";
     let replicas = r#"{"metadata":{"name":"d"},"spec":{"replicas":"3"}}"#;
     vec![
@@ -97,7 +97,7 @@ fn types_and_fields() -> Vec<Case> {
             &format!("{field} number into Go struct field ConfigMap.data of type string"),
         ),
         handled(
-            Ask::post(DEPLOYMENTS, replicas),
+            RawRequest::post(DEPLOYMENTS, replicas),
             "Deployment",
             &format!("{field} string into Go struct field DeploymentSpec.spec.replicas of type int32"),
         ),
@@ -114,7 +114,7 @@ fn types_and_fields() -> Vec<Case> {
             "strict decoding error: yaml: unmarshal errors:\n  line 3: key \"name\" already set in map",
         ),
         Case::invalid(
-            Ask::post(&format!("{CONFIG_MAPS}?fieldValidation=Odd"), "{}"),
+            RawRequest::post(&format!("{CONFIG_MAPS}?fieldValidation=Odd"), "{}"),
             r#"CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Odd": supported values: "", "Ignore", "Strict", "Warn""#,
         ),
     ]
@@ -145,11 +145,11 @@ fn media_types_and_size() -> Vec<Case> {
         Case::unsupported(json("a=b").content_type("application/x-www-form-urlencoded"), known),
         Case::unsupported(json("<a/>").content_type("application/xml"), known),
         Case::unsupported(patch("application/json", "{}"), "415: Unsupported Media Type"),
-        Case::unsupported(Ask::delete(THERE, "x").content_type("text/plain"), known),
+        Case::unsupported(RawRequest::delete(THERE, "x").content_type("text/plain"), known),
         Case::new(json(&large), 413, "RequestEntityTooLarge", too_large()),
         Case::new(patch(MERGE, &large), 413, "RequestEntityTooLarge", too_large()),
         Case::new(
-            Ask::get(THERE).header("accept", "text/html"),
+            RawRequest::get(THERE).header("accept", "text/html"),
             406,
             "NotAcceptable",
             "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml…",

@@ -5,7 +5,7 @@ use crate::program;
 use component_base::kubeconfig::{self, Connection};
 use component_base_testing::fixtures;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,14 +24,14 @@ async fn strangers_are_refused() {
     let foreign_certificate = Connection { ca_pem: anonymous.ca_pem.clone(), ..foreign.clone() };
     let proxy = kubeconfig::read(&server.data_dir.pki_of("proxy-sim").join("kubeconfig")).unwrap();
 
-    let create = || Ask::post(CONFIG_MAPS, r#"{"metadata":{"name":"a"}}"#);
-    let unauthorized = |ask: Ask| Case::new(ask, 401, "Unauthorized", "Unauthorized");
-    let forbidden = |ask: Ask, who_cannot_what: &str| Case::new(ask, 403, "Forbidden", who_cannot_what);
+    let create = || RawRequest::post(CONFIG_MAPS, r#"{"metadata":{"name":"a"}}"#);
+    let unauthorized = |ask: RawRequest| Case::new(ask, 401, "Unauthorized", "Unauthorized");
+    let forbidden = |ask: RawRequest, who_cannot_what: &str| Case::new(ask, 403, "Forbidden", who_cannot_what);
     let before = server.revision().await;
     for (connection, case) in [
         (&with_token("nonsense"), unauthorized(create())),
         (&with_token("a.b.c"), unauthorized(create())),
-        (&with_token("nonsense"), unauthorized(Ask::get("/healthz"))),
+        (&with_token("nonsense"), unauthorized(RawRequest::get("/healthz"))),
         (&foreign_certificate, unauthorized(create())),
         (
             &anonymous,
@@ -42,7 +42,7 @@ async fn strangers_are_refused() {
         ),
         (
             &anonymous,
-            forbidden(Ask::get("/metrics"), r#"forbidden: User "system:anonymous" cannot get path "/metrics""#),
+            forbidden(RawRequest::get("/metrics"), r#"forbidden: User "system:anonymous" cannot get path "/metrics""#),
         ),
         (
             &proxy,
@@ -59,7 +59,7 @@ async fn strangers_are_refused() {
             ),
         ),
     ] {
-        let answer = case.ask.of(&server.client(connection)).await.unwrap();
+        let answer = case.ask.send(&server.client(connection)).await.unwrap();
         assert_eq!(case.difference(&answer), None);
     }
     assert_eq!(server.revision().await, before, "something was stored");
@@ -72,7 +72,7 @@ async fn nobody_talks_to_the_wrong_server() {
     let other_authority = Connection { ca_pem: Some(fixtures::authority_pem()), ..server.admin.clone() };
     let other_name = Connection { tls_server_name: Some("elsewhere.example".to_owned()), ..server.admin.clone() };
     for connection in [other_authority, other_name] {
-        let error = Ask::get("/version").of(&server.client(&connection)).await.unwrap_err().to_string();
+        let error = RawRequest::get("/version").send(&server.client(&connection)).await.unwrap_err().to_string();
         assert!(error.contains("invalid peer certificate"), "{error}");
     }
     // The names by which pods and people know it.
@@ -80,7 +80,7 @@ async fn nobody_talks_to_the_wrong_server() {
         ["localhost", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1"]
     {
         let by_name = Connection { tls_server_name: Some(name.to_owned()), ..server.admin.clone() };
-        assert_eq!(Ask::get("/version").of(&server.client(&by_name)).await.unwrap().code, 200, "{name}");
+        assert_eq!(RawRequest::get("/version").send(&server.client(&by_name)).await.unwrap().code, 200, "{name}");
     }
 
     let authority = server.admin.server.strip_prefix("https://").unwrap();

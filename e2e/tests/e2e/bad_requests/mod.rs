@@ -7,7 +7,7 @@ mod queries;
 
 use crate::{etcd, program};
 use e2e::apiserver::ApiServer;
-use e2e::ask::{Answer, Ask};
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::store::Store;
 use orrery::up::data_dir::DataDir;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 /// One row of a table: a request, and the code, reason and message of its answer.
 struct Case {
-    ask: Ask,
+    ask: RawRequest,
     code: u16,
     reason: &'static str,
     /// A last `…` stands for the rest.
@@ -26,24 +26,24 @@ struct Case {
 }
 
 impl Case {
-    fn new(ask: Ask, code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(ask: RawRequest, code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { ask, code, reason, message: message.into() }
     }
 
-    fn bad_request(ask: Ask, message: impl Into<String>) -> Self {
+    fn bad_request(ask: RawRequest, message: impl Into<String>) -> Self {
         Self::new(ask, 400, "BadRequest", message)
     }
 
-    fn invalid(ask: Ask, message: impl Into<String>) -> Self {
+    fn invalid(ask: RawRequest, message: impl Into<String>) -> Self {
         Self::new(ask, 422, "Invalid", message)
     }
 
-    fn unsupported(ask: Ask, message: impl Into<String>) -> Self {
+    fn unsupported(ask: RawRequest, message: impl Into<String>) -> Self {
         Self::new(ask, 415, "UnsupportedMediaType", message)
     }
 
     /// Where no group is, no Status is.
-    fn no_route(ask: Ask) -> Self {
+    fn no_route(ask: RawRequest) -> Self {
         Self::new(ask, 404, "", "404 page not found\n")
     }
 
@@ -93,12 +93,12 @@ async fn refuses_everything(store: Store<'_>) {
     let server = ApiServer::start_in(program(), data_dir, store, &flags).await;
     let admin = server.client(&server.admin);
     let there = r#"{"metadata":{"name":"there"},"data":{"a":"1"}}"#;
-    assert_eq!(Ask::post(CONFIG_MAPS, there).of(&admin).await.unwrap().code, 201);
+    assert_eq!(RawRequest::post(CONFIG_MAPS, there).send(&admin).await.unwrap().code, 201);
 
     let before = server.revision().await;
     let mut differences = Vec::new();
     for case in bodies::cases().into_iter().chain(objects::cases()).chain(queries::cases()) {
-        let answer = case.ask.of(&admin).await.unwrap_or_else(|error| panic!("{}: {error}", case.ask));
+        let answer = case.ask.send(&admin).await.unwrap_or_else(|error| panic!("{}: {error}", case.ask));
         differences.extend(case.difference(&answer));
     }
     assert!(differences.is_empty(), "{} rows differ:\n{}", differences.len(), differences.join("\n"));
@@ -118,7 +118,7 @@ async fn what_is_let_pass_is_warned_about() {
         ("Ignore", vec![]),
     ] {
         let path = format!("{CONFIG_MAPS}?dryRun=All&fieldValidation={validation}");
-        let answer = Ask::post(&path, odd).of(&admin).await.unwrap();
+        let answer = RawRequest::post(&path, odd).send(&admin).await.unwrap();
         assert_eq!(answer.code, 201, "{}", answer.body);
         assert_eq!((&answer.body["data"]["a"], &answer.body["dta"]), (&Value::from("2"), &Value::Null));
         let mut told: Vec<&str> = answer.headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();

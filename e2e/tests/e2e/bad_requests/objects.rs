@@ -1,7 +1,7 @@
 //! Objects that can be decoded but not stored: names, namespaces, required fields, stale and foreign identities.
 
 use super::{CONFIG_MAPS, Case, DEPLOYMENTS};
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 
 const THERE: &str = "/api/v1/namespaces/default/configmaps/there";
 const MERGE: &str = "application/merge-patch+json";
@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn new_objects() -> Vec<Case> {
-    let create = |body: &str| Ask::post(CONFIG_MAPS, body);
+    let create = |body: &str| RawRequest::post(CONFIG_MAPS, body);
     vec![
         Case::invalid(
             create(r#"{"data":{"a":"b"}}"#),
@@ -28,7 +28,7 @@ fn new_objects() -> Vec<Case> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
         Case::new(
-            Ask::post("/api/v1/namespaces/nowhere/configmaps", r#"{"metadata":{"name":"a"}}"#),
+            RawRequest::post("/api/v1/namespaces/nowhere/configmaps", r#"{"metadata":{"name":"a"}}"#),
             404,
             "NotFound",
             r#"namespaces "nowhere" not found"#,
@@ -47,15 +47,15 @@ fn new_objects() -> Vec<Case> {
         ),
         // All that is wrong, at once.
         Case::invalid(
-            Ask::post(DEPLOYMENTS, r#"{"metadata":{"name":"d"},"spec":{"replicas":-1}}"#),
+            RawRequest::post(DEPLOYMENTS, r#"{"metadata":{"name":"d"},"spec":{"replicas":-1}}"#),
             r#"Deployment.apps "d" is invalid: [spec.replicas: Invalid value: -1: must be greater than or equal to 0, spec.selector: Required value, spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]"#,
         ),
     ]
 }
 
 fn changes() -> Vec<Case> {
-    let update = |body: &str| Ask::put(THERE, body);
-    let patch = |body: &str| Ask::patch(THERE, MERGE, body);
+    let update = |body: &str| RawRequest::put(THERE, body);
+    let patch = |body: &str| RawRequest::patch(THERE, MERGE, body);
     let stale = r#"Operation cannot be fulfilled on configmaps "there": the object has been modified; please apply your changes to the latest version and try again"#;
     vec![
         Case::new(update(r#"{"metadata":{"name":"there","resourceVersion":"1"}}"#), 409, "Conflict", stale),
@@ -74,23 +74,28 @@ fn changes() -> Vec<Case> {
             r#"ConfigMap "there" is invalid: metadata.uid: Invalid value: "x": field is immutable"#,
         ),
         Case::new(
-            Ask::patch(THERE, "application/json-patch+json", r#"[{"op":"test","path":"/data/a","value":"2"}]"#),
+            RawRequest::patch(THERE, "application/json-patch+json", r#"[{"op":"test","path":"/data/a","value":"2"}]"#),
             422,
             "Invalid",
             "the server rejected our request due to an error in our request",
         ),
         Case::new(
-            Ask::delete(THERE, r#"{"preconditions":{"uid":"x"}}"#),
+            RawRequest::delete(THERE, r#"{"preconditions":{"uid":"x"}}"#),
             409,
             "Conflict",
             r#"Operation cannot be fulfilled on ConfigMap "there": the UID in the precondition (x) does not match the UID in record (…"#,
         ),
         Case::new(
-            Ask::patch(&format!("{CONFIG_MAPS}/gone"), MERGE, "{}"),
+            RawRequest::patch(&format!("{CONFIG_MAPS}/gone"), MERGE, "{}"),
             404,
             "NotFound",
             r#"configmaps "gone" not found"#,
         ),
-        Case::new(Ask::delete(&format!("{CONFIG_MAPS}/gone"), ""), 404, "NotFound", r#"configmaps "gone" not found"#),
+        Case::new(
+            RawRequest::delete(&format!("{CONFIG_MAPS}/gone"), ""),
+            404,
+            "NotFound",
+            r#"configmaps "gone" not found"#,
+        ),
     ]
 }

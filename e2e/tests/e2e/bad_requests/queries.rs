@@ -1,7 +1,7 @@
 //! Invalid queries: selectors, continue tokens, resource versions, paths, methods.
 
 use super::{CONFIG_MAPS, Case};
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 
 pub fn cases() -> Vec<Case> {
     let mut cases = options();
@@ -10,7 +10,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn options() -> Vec<Case> {
-    let list = |query: &str| Ask::get(&format!("{CONFIG_MAPS}?{query}"));
+    let list = |query: &str| RawRequest::get(&format!("{CONFIG_MAPS}?{query}"));
     let bad = |query: &str, why: &str| Case::bad_request(list(query), why);
     let forbidden =
         |query: &str, why: &str| Case::invalid(list(query), format!(r#"ListOptions.meta.k8s.io "" is invalid: {why}"#));
@@ -48,7 +48,7 @@ fn options() -> Vec<Case> {
             "Timeout: Too large resource version: 999999999, current: …",
         ),
         Case::new(
-            Ask::get(&format!("{CONFIG_MAPS}/there?resourceVersion=abc")),
+            RawRequest::get(&format!("{CONFIG_MAPS}/there?resourceVersion=abc")),
             500,
             "",
             r#"resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#,
@@ -57,21 +57,27 @@ fn options() -> Vec<Case> {
 }
 
 fn paths_and_methods() -> Vec<Case> {
-    let unknown =
-        |path: &str| Case::new(Ask::get(path), 404, "NotFound", "the server could not find the requested resource");
-    let method = |ask: Ask| {
+    let unknown = |path: &str| {
+        Case::new(RawRequest::get(path), 404, "NotFound", "the server could not find the requested resource")
+    };
+    let method = |ask: RawRequest| {
         Case::new(ask, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     };
     vec![
         unknown("/api/v2/namespaces/default/configmaps"),
-        Case::no_route(Ask::get("/apis/none.example/v1/things")),
+        Case::no_route(RawRequest::get("/apis/none.example/v1/things")),
         unknown("/api/v1/namespaces/default/gadgets"),
         unknown("/api/v1/namespaces/default/configmaps/there/status"),
         unknown("/api/v1/configmaps/there"),
-        method(Ask::post("/api/v1/configmaps", r#"{"metadata":{"name":"a"}}"#)),
-        method(Ask::put(CONFIG_MAPS, "{}")),
-        method(Ask::get("/api/v1/namespaces/default/serviceaccounts/default/token")),
-        method(Ask::get("/apis/authentication.k8s.io/v1/tokenreviews")),
-        Case::new(Ask::get("/api/v1/namespaces/default/pods/none/log"), 404, "NotFound", r#"pods "none" not found"#),
+        method(RawRequest::post("/api/v1/configmaps", r#"{"metadata":{"name":"a"}}"#)),
+        method(RawRequest::put(CONFIG_MAPS, "{}")),
+        method(RawRequest::get("/api/v1/namespaces/default/serviceaccounts/default/token")),
+        method(RawRequest::get("/apis/authentication.k8s.io/v1/tokenreviews")),
+        Case::new(
+            RawRequest::get("/api/v1/namespaces/default/pods/none/log"),
+            404,
+            "NotFound",
+            r#"pods "none" not found"#,
+        ),
     ]
 }

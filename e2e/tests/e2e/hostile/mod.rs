@@ -10,8 +10,8 @@ mod requests;
 use client::Client;
 use component_base::env::Env;
 use documents::Document;
-use e2e::ask::{Answer, Ask};
 use e2e::minimal;
+use e2e::raw_request::{Answer, RawRequest};
 use e2e::simulation::Simulation;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -84,8 +84,8 @@ fn cases() -> u32 {
 }
 
 /// Asks, and judges the answer.
-async fn judged(client: &Client, env: &Env, ask: &Ask) -> Result<Answer, String> {
-    let answer = match env.timeout(PATIENCE, ask.of(client)).await {
+async fn judged(client: &Client, env: &Env, ask: &RawRequest) -> Result<Answer, String> {
+    let answer = match env.timeout(PATIENCE, ask.send(client)).await {
         Err(_elapsed) => return Err(format!("{ask}: no answer in {PATIENCE:?}")),
         Ok(Err(error)) => return Err(format!("{ask}: {error}")),
         Ok(Ok(answer)) => answer,
@@ -95,11 +95,11 @@ async fn judged(client: &Client, env: &Env, ask: &Ask) -> Result<Answer, String>
 
 /// Everything that a collection holds, as one text.
 async fn held(client: &Client, path: &str) -> String {
-    Ask::get(path).of(client).await.expect("the server is there").body["items"].to_string()
+    RawRequest::get(path).send(client).await.expect("the server is there").body["items"].to_string()
 }
 
 /// Asks what may change a collection; a refusal must not.
-async fn leaves_no_trace(client: &Client, env: &Env, collection: &str, ask: &Ask) -> Result<(), String> {
+async fn leaves_no_trace(client: &Client, env: &Env, collection: &str, ask: &RawRequest) -> Result<(), String> {
     let before = held(client, collection).await;
     let answer = judged(client, env, ask).await?;
     if answer.code >= 400 && held(client, collection).await != before {
@@ -146,13 +146,13 @@ fn bodies_of_every_kind() {
         for (target, collection, object) in kinds() {
             let bodies = documents::bodies(&object);
             let post = async |body: Document| {
-                let ask = Ask::post(&collection, body.text).content_type(body.media_type);
+                let ask = RawRequest::post(&collection, body.text).content_type(body.media_type);
                 leaves_no_trace(client, env, &collection, &ask).await
             };
             failures.extend(tries(CASES_PER_KIND, &bodies, post).await.err());
             let one = one_of(client, &target, &collection, &object).await;
             let put = async |body: Document| {
-                let ask = Ask::put(&one, body.text).content_type(body.media_type);
+                let ask = RawRequest::put(&one, body.text).content_type(body.media_type);
                 leaves_no_trace(client, env, &collection, &ask).await
             };
             failures.extend(tries(CASES_PER_KIND, &bodies, put).await.err());
@@ -172,7 +172,7 @@ fn patches_of_every_kind() {
             let patch = async |patch: Document| {
                 let manager =
                     if patch.media_type == documents::APPLY { "?fieldManager=hostile&force=true" } else { "" };
-                let ask = Ask::patch(&format!("{one}{manager}"), patch.media_type, &patch.text);
+                let ask = RawRequest::patch(&format!("{one}{manager}"), patch.media_type, &patch.text);
                 leaves_no_trace(client, env, &collection, &ask).await
             };
             failures.extend(tries(4 * CASES_PER_KIND, &documents::patches(&object), patch).await.err());
@@ -196,7 +196,7 @@ async fn one_of(client: &Client, target: &Target, collection: &str, object: &Val
 #[test]
 fn questions() {
     let outcome = served(async |client, env| {
-        let question = async |ask: Ask| judged(client, env, &ask).await.map(drop);
+        let question = async |ask: RawRequest| judged(client, env, &ask).await.map(drop);
         tries(4 * cases(), &requests::questions(), question).await
     });
     outcome.unwrap();
@@ -213,9 +213,9 @@ fn definitions_and_their_rules() {
             count += 1;
             let plural = format!("k{count}");
             let definition = case.definition(&plural).to_string();
-            leaves_no_trace(client, env, DEFINITIONS, &Ask::post(DEFINITIONS, definition.clone())).await?;
+            leaves_no_trace(client, env, DEFINITIONS, &RawRequest::post(DEFINITIONS, definition.clone())).await?;
             let one = format!("{DEFINITIONS}/{plural}.{}", definitions::GROUP);
-            let stored = judged(client, env, &Ask::get(&one)).await?;
+            let stored = judged(client, env, &RawRequest::get(&one)).await?;
             if stored.code != 200 {
                 return Ok(());
             }
@@ -227,10 +227,10 @@ fn definitions_and_their_rules() {
                 json!({"apiVersion": version, "kind": plural, "metadata": metadata, "spec": content}).to_string()
             };
             for content in &case.contents {
-                leaves_no_trace(client, env, &collection, &Ask::post(&collection, object(content))).await?;
+                leaves_no_trace(client, env, &collection, &RawRequest::post(&collection, object(content))).await?;
                 let patch = json!({"spec": content}).to_string();
                 let one = format!("{collection}/o");
-                leaves_no_trace(client, env, &collection, &Ask::patch(&one, documents::MERGE, &patch)).await?;
+                leaves_no_trace(client, env, &collection, &RawRequest::patch(&one, documents::MERGE, &patch)).await?;
             }
             Ok(())
         };
@@ -243,7 +243,7 @@ fn definitions_and_their_rules() {
 async fn is_served(client: &Client, env: &Env, collection: &str) -> Result<(), String> {
     const ROUNDS: u32 = 100;
     for _ in 0..ROUNDS {
-        if judged(client, env, &Ask::get(collection)).await?.code == 200 {
+        if judged(client, env, &RawRequest::get(collection)).await?.code == 200 {
             return Ok(());
         }
         env.sleep(Duration::from_millis(100)).await;

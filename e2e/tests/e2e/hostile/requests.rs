@@ -1,6 +1,6 @@
 //! Random read requests: paths, parameters, selectors, tokens and headers.
 
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -185,11 +185,11 @@ fn parameter() -> impl Strategy<Value = String> {
 }
 
 /// A watch is asked to end soon, unless chance has another opinion of it.
-pub fn questions() -> impl Strategy<Value = Ask> {
+pub fn questions() -> impl Strategy<Value = RawRequest> {
     let headers = (select(ACCEPTED), select(vec!["", "", "gzip", "identity;q=0", "W/\"x\"", "*, \"x\""]));
     (path(), vec(parameter(), 0..5), headers).prop_map(|(path, mut parameters, (accept, other))| {
         parameters.push("timeoutSeconds=1".into());
-        let ask = Ask::get(&format!("{path}?{}", parameters.join("&"))).header("accept", accept);
+        let ask = RawRequest::get(&format!("{path}?{}", parameters.join("&"))).header("accept", accept);
         match other {
             "" => ask,
             "gzip" | "identity;q=0" => ask.header("accept-encoding", other),

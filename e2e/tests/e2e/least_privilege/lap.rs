@@ -14,9 +14,9 @@ use component_base::json_web_token::SigningKey;
 use component_base::options::LeaderElectionOptions;
 use component_base_testing::fixtures;
 use controller_manager::signers::names::SignerName;
-use e2e::ask::Ask;
+use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
-use e2e::invitation;
+use e2e::raw_request::RawRequest;
 use e2e::simulation::part::Part;
 use http::Request;
 use kubelet_sim::certificate::Bootstrap;
@@ -90,7 +90,7 @@ pub fn without(bindings: &[&str]) -> Outcome {
 async fn pods_token(admin: &Client) -> String {
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
-    let answer = Ask::post(path, body.to_string()).of(admin).await.unwrap();
+    let answer = RawRequest::post(path, body.to_string()).send(admin).await.unwrap();
     answer.body["status"]["token"].as_str().unwrap_or_else(|| panic!("{}", answer.text)).to_owned()
 }
 
@@ -143,7 +143,7 @@ impl Lap {
 
         // Another fleet, whose nodes have certificates of their own.
         let guests = cluster.process("guests/1");
-        let bootstrap = Bootstrap { connection: invitation::connection(SERVER), rotates: true, cert_dir: None };
+        let bootstrap = Bootstrap { connection: bootstrap_token::connection(SERVER), rotates: true, cert_dir: None };
         let settings = kubelet_sim::Settings {
             nodes: 1,
             node_name_prefix: "guest-".to_owned(),
@@ -189,9 +189,11 @@ impl Lap {
                 }
                 holds(&self.lists[&path])
             }
-            Evidence::Answer(caller, path) => Ask::get(path).of(&self.client(caller)).await.unwrap().code == 200,
+            Evidence::Answer(caller, path) => {
+                RawRequest::get(path).send(&self.client(caller)).await.unwrap().code == 200
+            }
             Evidence::Review(caller, path, review, holds) => {
-                let answer = Ask::post(path, review().to_string()).of(&self.client(caller)).await.unwrap();
+                let answer = RawRequest::post(path, review().to_string()).send(&self.client(caller)).await.unwrap();
                 answer.code == 201 && holds(&answer.body)
             }
             Evidence::Page(part) => {

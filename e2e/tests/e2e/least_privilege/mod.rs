@@ -10,7 +10,7 @@ mod workload;
 
 use apiserver::bootstrap::roles;
 use bindings::{IDLE, NEEDED, Needed, Refused};
-use e2e::invitation;
+use e2e::bootstrap_token;
 use lap::Outcome;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ const NOTHING: BTreeSet<&str> = BTreeSet::new();
 /// By binding (`name`, or `namespace/name`): its subjects, `User system:kube-scheduler`.
 fn subjects() -> BTreeMap<String, BTreeSet<String>> {
     let own = roles::objects().into_iter().filter(|own| own.resource.ends_with("bindings")).map(|own| own.object);
-    let invited = invitation::objects().into_iter().filter(|object| object["kind"] == "ClusterRoleBinding");
+    let invited = bootstrap_token::objects().into_iter().filter(|object| object["kind"] == "ClusterRoleBinding");
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     own.chain(invited)
         .map(|binding| {

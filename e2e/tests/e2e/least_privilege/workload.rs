@@ -1,6 +1,6 @@
 //! The administrator's objects, which give every component of Orrery work.
 
-use e2e::invitation;
+use e2e::bootstrap_token;
 use serde_json::{Value, json};
 
 /// A node that nobody speaks for.
@@ -131,7 +131,7 @@ fn housekeeping() -> Vec<Value> {
 
 fn certificates() -> Vec<Value> {
     let token = json!({"token-id": "past00", "token-secret": "0123456789abcdef", "expiration": "2001-01-01T00:00:00Z"});
-    let mut objects = invitation::objects();
+    let mut objects = bootstrap_token::objects();
     objects.extend([
         object("v1", "ConfigMap", "kube-public", "cluster-info", json!({"data": {"kubeconfig": "clusters: []"}})),
         object(

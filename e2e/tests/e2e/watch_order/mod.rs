@@ -11,7 +11,7 @@ use component_base::kubeconfig::Connection;
 use component_base::rng::Random;
 use component_base_testing::etcd_process::EtcdProcess;
 use e2e::apiserver::ApiServer;
-use e2e::ask::Ask;
+use e2e::raw_request::RawRequest;
 use e2e::store::Store;
 use futures::future::join_all;
 use futures::{StreamExt, stream};
@@ -124,13 +124,13 @@ async fn watches_tell_what_happened(mut servers: Vec<ApiServer>, disturbance: Di
         forgotten: OnceLock::new(),
         last: OnceLock::new(),
     };
-    let begin = revision(&Ask::get(CONFIG_MAPS).of(&field.clients[0]).await.unwrap().body);
+    let begin = revision(&RawRequest::get(CONFIG_MAPS).send(&field.clients[0]).await.unwrap().body);
     let writers = async {
         join_all((0..WRITERS).map(|writer| writes(&field, writer))).await;
         for color in COLORS {
             last_write(&field, color).await;
         }
-        let last = Ask::get(&format!("{CONFIG_MAPS}/{END}")).of(&field.clients[0]).await.unwrap().body;
+        let last = RawRequest::get(&format!("{CONFIG_MAPS}/{END}")).send(&field.clients[0]).await.unwrap().body;
         field.last.set(revision(&last)).expect("it is set here alone");
     };
     let watchers = join_all((0..WATCHERS).map(|watcher| follows(&field, watcher, begin)));
@@ -186,18 +186,18 @@ async fn writes(field: &Field, writer: usize) {
         let path = format!("{CONFIG_MAPS}/{name}");
         let body = config_map(&name, COLORS[random.below(COLORS.len())], &format!("{writer}-{number}"));
         let (kind, ask) = match random.below(4) {
-            0 => (Kind::Deleted, Ask::delete(&path, "")),
-            1 => (Kind::Added, Ask::post(CONFIG_MAPS, body)),
-            2 => (Kind::Modified, Ask::put(&path, body)),
-            _ => (Kind::Modified, Ask::patch(&path, "application/merge-patch+json", &body)),
+            0 => (Kind::Deleted, RawRequest::delete(&path, "")),
+            1 => (Kind::Added, RawRequest::post(CONFIG_MAPS, body)),
+            2 => (Kind::Modified, RawRequest::put(&path, body)),
+            _ => (Kind::Modified, RawRequest::patch(&path, "application/merge-patch+json", &body)),
         };
         write(field, &random, kind, &ask).await;
     }
 }
 
 /// False where no answer came, or none that says it was carried out.
-async fn write(field: &Field, random: &Random, kind: Kind, ask: &Ask) -> bool {
-    let Ok(answer) = ask.of(field.any(random)).await else {
+async fn write(field: &Field, random: &Random, kind: Kind, ask: &RawRequest) -> bool {
+    let Ok(answer) = ask.send(field.any(random)).await else {
         field.env.sleep(RETRY).await;
         return false;
     };
@@ -221,12 +221,12 @@ async fn last_write(field: &Field, color: &str) {
     let path = format!("{CONFIG_MAPS}/{END}");
     let body = config_map(END, color, END);
     let ask = match color {
-        "red" => Ask::post(CONFIG_MAPS, body),
-        _ => Ask::put(&path, body),
+        "red" => RawRequest::post(CONFIG_MAPS, body),
+        _ => RawRequest::put(&path, body),
     };
     let is_there = async || {
         write(field, &random, Kind::Modified, &ask).await;
-        let found = Ask::get(&path).of(field.any(&random)).await;
+        let found = RawRequest::get(&path).send(field.any(&random)).await;
         found.is_ok_and(|answer| answer.body["metadata"]["labels"]["color"] == color)
     };
     e2e::wait::until_async("the last object is there", is_there).await;
@@ -265,7 +265,8 @@ async fn compact(field: &Field, etcd: &EtcdProcess) -> u64 {
     let last = field.acknowledged.lock().iter().filter_map(Acknowledged::revision).max().unwrap();
     let connection = Connection { server: etcd.urls()[0].clone(), ..Connection::default() };
     let client = Client::connect(&field.env, &connection, "e2e").unwrap();
-    let answer = Ask::post("/v3/kv/compaction", json!({"revision": last}).to_string()).of(&client).await.unwrap();
+    let answer =
+        RawRequest::post("/v3/kv/compaction", json!({"revision": last}).to_string()).send(&client).await.unwrap();
     assert_eq!(answer.code, 200, "{}", answer.text);
     last
 }

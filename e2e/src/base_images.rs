@@ -1,18 +1,18 @@
-//! Builds local stand-ins for the base images of the Dockerfile and the compose file, under the same names.
+//! Builds replacements for the base images of the Dockerfile and the compose file locally, under the same names.
 //!
-//! So no image registry is needed. The build image has this machine's compiler, cargo's downloads and earlier build
-//! results; the etcd image has this machine's etcd.
+//! With them a test needs no image registry. The build image has this machine's compiler, cargo's downloads and earlier
+//! build results; the etcd image has this machine's etcd.
 
 use crate::docker::Engine;
 use crate::programs::must;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Build image of the Dockerfile.
+/// Name of the Dockerfile's build image.
 const RUST: &str = "rust:1-bookworm";
-/// Build image without build results.
+/// Name of the build image without build results.
 const COMPILER: &str = "orrery-test/compiler";
-/// Image of the compose file.
+/// Name of the compose file's etcd image.
 const ETCD: &str = "gcr.io/etcd-development/etcd:v3.6.5";
 
 /// Folders of this machine's root that a compiler needs; missing ones are left out.
@@ -35,7 +35,7 @@ const SYSTEM: [&str; 12] = [
 const BUILD: &str = r#"host=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package orrery --target "$host""#;
 
-/// Makes all stand-ins. `source` is built at `/src`; `data` keeps build results between runs.
+/// Builds all base images. `source` is built at `/src`; `data` keeps build results between runs.
 pub fn make(engine: &Engine, source: &Path, data: &Path) {
     etcd(engine, data);
     let crates = must(Command::new("sha256sum").arg("Cargo.lock").current_dir(source));
@@ -57,7 +57,7 @@ pub fn make(engine: &Engine, source: &Path, data: &Path) {
     with_compiled(engine, data, &compiled);
 }
 
-/// Makes the image with this machine's compiler, linker and downloaded crates.
+/// Builds the image with this machine's compiler, linker and downloaded crates.
 fn compiler(engine: &Engine, label: &str) {
     let sysroot = sysroot();
     let multiarch = must(Command::new("gcc").arg("-print-multiarch"));
@@ -94,7 +94,7 @@ fn with_compiled(engine: &Engine, data: &Path, compiled: &Path) {
     must(engine.docker().args(["build", "--quiet", "--tag", RUST]).arg(&context));
 }
 
-/// Makes the image with this machine's etcd and its libraries.
+/// Builds the image with this machine's etcd and its libraries.
 fn etcd(engine: &Engine, data: &Path) {
     if !image_label(engine, ETCD).is_empty() {
         return;
@@ -110,7 +110,7 @@ fn etcd(engine: &Engine, data: &Path) {
     import(engine, &mut tar, ETCD, &["LABEL orrery.test=etcd"]);
 }
 
-/// Makes an image of the output of `tar`.
+/// Imports an image from the output of `tar`.
 fn import(engine: &Engine, tar: &mut Command, image: &str, changes: &[&str]) {
     let (reader, writer) = std::io::pipe().expect("pipes are to be had");
     let mut archive = tar.stdout(writer).stderr(std::process::Stdio::null()).spawn().expect("tar starts");
@@ -121,7 +121,7 @@ fn import(engine: &Engine, tar: &mut Command, image: &str, changes: &[&str]) {
     let _ = archive.wait();
 }
 
-/// Returns the label that marks an image as a current stand-in; empty if there is none.
+/// Returns the label that this module gave an image; empty if the image is missing or has none.
 fn image_label(engine: &Engine, image: &str) -> String {
     let format = "--format={{index .Config.Labels \"orrery.test\"}}";
     let output = engine.docker().args(["image", "inspect", format, image]).output();

@@ -1,4 +1,4 @@
-//! `Ask`: one request in raw form, well-formed or not, and its answer.
+//! `RawRequest`: an HTTP request that a test writes out in full, well-formed or not, and its answer.
 
 use client::Client;
 use component_base::http::{Body, read_all};
@@ -6,22 +6,22 @@ use http::{HeaderMap, Method, Request};
 use serde_json::Value;
 use std::fmt;
 
-/// Most bytes of an answer, beyond any answer of a test.
+/// Largest size of an answer's body. No test gets more.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A request in raw form, well-formed or not.
+/// An HTTP request with any method, path, headers and body.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct RawRequest {
     method: Method,
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
 
-/// Bytes of a body that an error message shows.
+/// Number of the body's bytes that an error message shows.
 const SHOWN_BYTES: usize = 200;
 
-impl fmt::Display for Ask {
+impl fmt::Display for RawRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.path)?;
         for (name, value) in &self.headers {
@@ -43,7 +43,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-impl Ask {
+impl RawRequest {
     fn new(method: Method, path: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { method, path: path.to_owned(), headers: Vec::new(), body: body.into() }
     }
@@ -87,7 +87,7 @@ impl Ask {
     }
 
     /// Sends the request, and reads the whole answer.
-    pub async fn of(&self, client: &Client) -> Result<Answer, client::Error> {
+    pub async fn send(&self, client: &Client) -> Result<Answer, client::Error> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
         for (name, value) in &self.headers {
             request = request.header(*name, value.as_bytes());

@@ -1,4 +1,4 @@
-//! The objects by which kubeadm lets nodes join: a bootstrap token, and the permission to request certificates.
+//! The objects with which kubeadm lets nodes join: a bootstrap token, and bindings that allow certificate requests.
 
 use component_base::kubeconfig::Connection;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub fn objects() -> Vec<Value> {
     [secret].into_iter().chain(bindings).collect()
 }
 
-/// Returns the connection of a node with the token.
+/// Returns a connection that authenticates with the token.
 pub fn connection(server: &str) -> Connection {
     Connection { server: server.to_owned(), token: Some(TOKEN.to_owned()), ..Connection::default() }
 }
