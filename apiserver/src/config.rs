@@ -24,7 +24,7 @@ use storage::etcd::options::EtcdOptions;
 
 pub const DEFAULT_SECURE_PORT: u16 = 6443;
 
-/// Which engine keeps the cluster's state.
+/// Engine that keeps the cluster's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     // No doc comments: clap would turn every flag's help into a page for them.
@@ -33,7 +33,7 @@ pub enum StoreKind {
     Etcd,
 }
 
-/// As on the command line.
+/// Writes the value of `--store`.
 impl fmt::Display for StoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -44,7 +44,7 @@ impl fmt::Display for StoreKind {
     }
 }
 
-/// Who looks after the endpoints of the `kubernetes` Service.
+/// Mechanism that keeps the endpoints of the `kubernetes` Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EndpointReconcilerType {
     // No doc comments, as above.
@@ -62,6 +62,7 @@ impl fmt::Debug for RequestLog {
     }
 }
 
+/// The settings of an API server.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
     #[command(flatten)]
@@ -74,7 +75,7 @@ pub struct Config {
     pub store: Option<StoreKind>,
     #[command(flatten)]
     pub etcd: EtcdOptions,
-    /// Which resources are encrypted in the store, by which keys: an EncryptionConfiguration
+    /// Resources that are encrypted in the store, and their keys: an EncryptionConfiguration
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
     /// Take over changes of that file without a restart
@@ -115,13 +116,13 @@ pub struct Config {
     /// Issuer of service account tokens; tokens of further ones are accepted
     #[arg(long, value_delimiter = ',', default_value = "https://kubernetes.default.svc", value_name = "URLS")]
     pub service_account_issuer: Vec<String>,
-    /// Where others find the keys of service account tokens, if not at this server
+    /// URL of the keys of service account tokens; this server where none is given
     #[arg(long, value_name = "URL")]
     pub service_account_jwks_uri: Option<String>,
     /// Refuse service account tokens whose account, pod or secret is gone
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub service_account_lookup: bool,
-    /// Longest life of a service account token; what asks for more gets so much
+    /// Longest life of a service account token; a request for more gets this much
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub service_account_max_token_expiration: Option<Duration>,
     /// Give pods' tokens of 3607 seconds a year, and only warn of them after that time
@@ -141,7 +142,7 @@ pub struct Config {
     /// Admission plugins to run beside those that are on by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub enable_admission_plugins: Vec<String>,
-    /// What single admission plugins are told, as an AdmissionConfiguration
+    /// Configuration of admission plugins: an AdmissionConfiguration
     #[arg(long, value_name = "FILE")]
     pub admission_control_config_file: Option<PathBuf>,
     /// Admission plugins that are on by default and shall not run
@@ -169,7 +170,7 @@ pub struct Config {
     #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
     /// How the endpoints of the kubernetes Service are kept: lease lists every API server that renews its lease in the
-    /// store, none leaves them to somebody else
+    /// store, none leaves them to another program
     #[arg(long, value_enum, default_value = "lease", value_name = "TYPE")]
     pub endpoint_reconciler_type: EndpointReconcilerType,
     #[command(flatten)]
@@ -185,8 +186,8 @@ pub struct Config {
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub max_mutating_requests_inflight: usize,
     /// Objects of a collection that are deleted at a time
-    // Deviation: `--delete-collection-workers` is 1 in the original; here what is deleted at a time shares a sync of the
-    // store.
+    // Deviation: `--delete-collection-workers` is 16 by default, and 1 in Kubernetes. Deletions at the same time
+    // share one sync of the store.
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub delete_collection_workers: usize,
     /// Keep traces of requests that ask for it by the header `Orrery-Trace: true`, for those who may get
@@ -194,7 +195,7 @@ pub struct Config {
     #[arg(long, default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true,
         action = clap::ArgAction::Set)]
     pub enable_request_trace: bool,
-    /// How long a request that is no watch may take before it is given up
+    /// How long a request may take, except for watches and other streams
     #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = parse_duration)]
     pub request_timeout: Duration,
     /// Shortest time in seconds that a watch may stay open; each gets up to twice that
@@ -211,7 +212,7 @@ pub struct Config {
     pub request_log: Option<RequestLog>,
 }
 
-/// As the flags' defaults.
+/// Has the defaults of the flags.
 impl Default for Config {
     fn default() -> Self {
         #[derive(clap::Parser)]
@@ -224,19 +225,19 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether requests without credentials pass where `--authentication-config` does not say. Where everybody may do
-    /// everything, everybody has at least to be somebody, whatever `--anonymous-auth` says.
+    /// Returns whether requests without credentials are accepted, unless `--authentication-config` decides it. They are
+    /// never accepted with the authorizer `AlwaysAllow`, whatever `--anonymous-auth` says.
     pub fn allows_anonymous(&self) -> bool {
         self.anonymous_auth && !self.authorization.authorization_mode.contains(&Mode::AlwaysAllow)
     }
 
-    /// The address under which the `kubernetes` Service finds this server: never the unspecified one.
+    /// Returns the address that the endpoints of the `kubernetes` Service list: never the unspecified one.
     pub fn advertised_ip(&self) -> IpAddr {
         let bound = self.serving.bind_address;
         self.advertise_address.unwrap_or(if bound.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bound })
     }
 
-    /// The engine that the flags mean; they may contradict each other.
+    /// Returns the engine that the flags select, or why they contradict each other.
     pub fn store_kind(&self) -> Result<StoreKind, String> {
         match (self.store, self.etcd.etcd_servers.as_slice()) {
             (None, []) => Ok(StoreKind::Embedded),
@@ -248,6 +249,7 @@ impl Config {
         }
     }
 
+    /// Returns the audiences that a token of a service account must have: one of them.
     pub fn audiences(&self) -> Vec<String> {
         if self.api_audiences.is_empty() {
             self.service_account_issuer.iter().take(1).cloned().collect()

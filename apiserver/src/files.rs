@@ -1,7 +1,7 @@
-//! `Files`: what the files say that the flags name, read once, before there is a store, a folder or a log.
+//! `Files`: the contents of the files that flags name, read once at the start.
 //!
-//! A server that cannot start because of a file leaves nothing behind, however many other things it would have made first.
-//! What is read again while the server runs is read by whoever follows it.
+//! They are read before the server creates a store, a folder or a log, so a server that cannot start because of a file
+//! leaves nothing behind. A file that may change while the server runs is read again by the module that watches it.
 
 use crate::audit::{Audit, AuditError};
 use crate::config::Config;
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::etcd::grpc::EtcdTls;
 
-/// One clear line each.
+/// A file that cannot be read, or has the wrong content. The text is one line, and names the flag.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error(transparent)]
@@ -53,18 +53,19 @@ pub enum FileError {
     Snapshot { path: PathBuf, source: SnapshotError },
 }
 
-/// Ready to be used.
+/// The parts of a server that come from files.
 pub struct Files {
-    /// What the server shows; `None` where it makes a certificate for itself, which is not done here.
+    /// The serving certificate and what belongs to it; `None` if the server has to make a certificate for itself.
     pub tls: Option<ServerTls>,
-    /// Whose certificates it takes, whatever it shows.
+    /// The authorities of client and proxy certificates.
     pub authorities: Authorities,
     pub authentication: Authentication,
-    /// What others are told of whom this server believes.
+    /// The authorities and proxies that this server publishes for extension servers.
     pub cluster_authentication_info: ClusterAuthenticationInfo,
     pub authorizers: Chain,
     pub policies: Vec<abac::Policy>,
     pub plugins: PluginConfigurations,
+    /// Connections to webhooks and extension servers.
     pub callers: Arc<Callers>,
     pub node_agents: NodeAgents,
     pub encryption: Encryption,
@@ -74,6 +75,7 @@ pub struct Files {
 }
 
 impl Files {
+    /// Reads every file, and creates nothing but the audit log.
     pub fn read(config: &Config, env: &Env) -> Result<Self, FileError> {
         let (authorizers, policies) = authorizers(config, env)?;
         let plugins = plugins(config, env)?;
@@ -100,7 +102,7 @@ impl Files {
                 config.encryption_provider_config.as_deref(),
                 config.encryption_provider_config_automatic_reload,
             )?,
-            // The last one: where there is no log yet, this makes it.
+            // Last, because this creates the log file if it does not exist.
             audit: Audit::new(env, &config.audit)?,
         })
     }
@@ -159,8 +161,8 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
     let tokens =
         key.map(|key| ServiceAccountTokens::new(&key, &further, &config.service_account_issuer, config.audiences()));
     let tokens = tokens.transpose()?.map(|tokens| tokens.lookup(config.service_account_lookup));
-    let said = config.issuers.configuration(&config.service_account_issuer)?;
-    if said.anonymous.is_some() && config.original.has("anonymous_auth") {
+    let configured = config.issuers.configuration(&config.service_account_issuer)?;
+    if configured.anonymous.is_some() && config.original.has("anonymous_auth") {
         let why = "cannot be set when anonymous field is configured in authentication configuration file";
         return Err(invalid("anonymous-auth", why));
     }
@@ -169,7 +171,7 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
             "AlwaysAllow is among the authorizers, so requests without credentials are refused: --anonymous-auth is off"
         );
     }
-    let configuration = ActiveConfiguration::new(env, said, config.allows_anonymous());
+    let configuration = ActiveConfiguration::new(env, configured, config.allows_anonymous());
     Ok(Authentication {
         request_headers: config.request_headers.authenticator()?,
         token_file,
@@ -190,7 +192,7 @@ mod tests {
     use std::io::{PipeReader, Write, pipe};
     use std::os::fd::AsRawFd;
 
-    /// A file that says what it has to say once, as `<(command)` of a shell does.
+    /// Makes a file that can be read only once, as `<(command)` of a shell is.
     fn once(text: &str) -> (PipeReader, Option<PathBuf>) {
         let (reader, mut writer) = pipe().unwrap();
         writer.write_all(text.as_bytes()).unwrap();

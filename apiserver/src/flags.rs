@@ -1,16 +1,17 @@
-//! Every flag of kube-apiserver v1.36, and whether it has an effect here.
+//! The table of the flags of kube-apiserver v1.36. `works` marks those that have an effect here, `none` the others.
 //!
-//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kube-apiserver/app/options.
+//! The flags that work are fields of `Config`, where they are described. Corresponds to cmd/kube-apiserver/app/options.
 
 use component_base::options::Original;
 use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
 use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, METRICS, SERVING, VERSIONS, none, works};
 
+/// The original whose flags the API server accepts.
 #[derive(Clone, Debug)]
 pub struct KubeApiserver;
 
-// Deviation: an API server that is told nothing authorizes by Node and RBAC, and has an issuer and a range of Services,
-// as kubeadm gives it.
+// Deviation: an API server without flags authorizes by Node and RBAC, and has an issuer of service account tokens and a
+// range for Services: the values that kubeadm sets.
 impl Original for KubeApiserver {
     const NAME: &'static str = "kube-apiserver";
     const FLAGS: &'static [&'static [Flag]] = &[
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
-        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        // `--help` of v1.36.2 lists as many, apart from --help, --version and -v.
         assert_eq!(KubeApiserver::flags().count(), 170);
         assert_eq!(disagreements::<KubeApiserver, Config>(), [""; 0]);
     }
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(api.get("/apis/autoscaling/v1").await.code, 404);
     }
 
-    /// What belongs to a group that is switched off is not waited for, and its hook is not there.
+    /// A server lacks the hooks of the groups that it does not serve, and does not wait for their objects.
     #[tokio::test(start_paused = true)]
     async fn a_server_without_some_groups_gets_ready() {
         let (roles, classes, fairness) =
@@ -376,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Tools compare the whole text, kubectl's `--match-server-version` the commit too.
+    /// Tools compare the whole version, and `kubectl --match-server-version` compares the commit too.
     #[tokio::test(start_paused = true)]
     async fn clients_are_told_the_originals_version_or_the_one_that_is_asked_for() {
         for (flags, reported) in [(&[][..], "v1.36.2"), (&["--version=v1.36.2-lab.1+b"], "v1.36.2-lab.1+b")] {

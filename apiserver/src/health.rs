@@ -1,11 +1,12 @@
-//! The server's health checks by name.
+//! The named health checks of `healthz`, `livez` and `readyz`.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/healthz and the checks that kube-apiserver installs.
 //!
-//! Deviation: the lists of `?verbose` have no row for what this server has no hook for: a loopback certificate, the watermarks
-//! of priority and fairness, trackers of object counts, endpoints of peers, identity leases, a proxy certificate that is read
-//! again, controllers for the discovery and OpenAPI of other servers (which are learnt when a server is found available).
-//! `readyz` names the store, as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
+//! Deviation: the lists of `?verbose` lack the checks of hooks that this server does not have: a loopback
+//! certificate, the watermarks of priority and fairness, trackers of object counts, endpoints of peers, identity
+//! leases, the reload of the proxy certificate, and controllers for the discovery and OpenAPI of extension servers
+//! (both are read here when a server is found available). `readyz` lists the store, as Kubernetes' documentation
+//! does. Kubernetes v1.36.2 itself lists it in `livez` and `healthz` only.
 
 use crate::server::Server;
 use component_base::health_checks::Check;
@@ -13,16 +14,16 @@ use registry::post_start::Hook;
 use registry::post_start::Milestone;
 use std::sync::Arc;
 
-type Look = fn(&Server) -> Result<(), String>;
+type ServerCheck = fn(&Server) -> Result<(), String>;
 
-/// The row in front of which the original shows whether every APIService is there.
-const BEFORE_COMPLETION: Hook = Hook::Autoregistration;
+/// The hook after which Kubernetes lists the check `autoregister-completion`.
+const LAST_BEFORE_COMPLETION: Hook = Hook::Autoregistration;
 
-/// The checks of `healthz`, `livez` or `readyz`.
+/// Returns the checks of an endpoint, in the order of `?verbose`.
 pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
-    let check = |name, look: Look| {
-        let of = server.clone();
-        Check::new(name, move || look(&of))
+    let check = |name, look: ServerCheck| {
+        let server = server.clone();
+        Check::new(name, move || look(&server))
     };
     let for_traffic = endpoint == "readyz";
     let mut checks = vec![Check::ping(), Check::new("log", || Ok(())), check("etcd", store)];
@@ -31,9 +32,9 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
         checks.push(check("informer-sync", caches));
     }
     for (hook, name) in server.lifecycle.hooks.iter() {
-        let of = server.clone();
-        checks.push(Check::new(name, move || of.lifecycle.hooks.check(hook)));
-        if hook == BEFORE_COMPLETION {
+        let hooks = server.lifecycle.hooks.clone();
+        checks.push(Check::new(name, move || hooks.check(hook)));
+        if hook == LAST_BEFORE_COMPLETION {
             checks.push(check("autoregister-completion", api_services));
         }
     }
@@ -55,8 +56,8 @@ fn caches(server: &Server) -> Result<(), String> {
 }
 
 fn api_services(server: &Server) -> Result<(), String> {
-    let are_there = server.lifecycle.hooks.has_reached(Milestone::ApiServicesRegistered);
-    if are_there { Ok(()) } else { Err("missing APIService".into()) }
+    let registered = server.lifecycle.hooks.has_reached(Milestone::ApiServicesRegistered);
+    if registered { Ok(()) } else { Err("missing APIService".into()) }
 }
 
 fn ending(server: &Server) -> Result<(), String> {
@@ -84,14 +85,14 @@ mod tests {
         assert!(verbose.ends_with(end), "{verbose}");
         let live = api.get("/livez?verbose").await.text;
         assert!(!live.contains("shutdown"));
-        // In the original's order.
+        // The order is Kubernetes'.
         let in_order =
             ["config-consumer", "crd-informer-synced", "storage-readiness", "rbac/bootstrap-roles", "autoregistration"];
         let places: Vec<_> = in_order.iter().map(|name| live.find(&format!("{name} ok\n"))).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{live}");
     }
 
-    /// A name is a check of that thing, and of nothing else.
+    /// Each hook has a check of its own, which depends on no other hook.
     #[tokio::test(start_paused = true)]
     async fn a_hook_that_has_not_finished_fails_its_own_row_alone() {
         let api = Api::start().await;
@@ -110,7 +111,7 @@ mod tests {
         }
     }
 
-    /// What could not be written is not shown as done, and what does not wait for it is.
+    /// Hooks that wait for a write are shown as failed, the others as finished.
     #[tokio::test(start_paused = true)]
     async fn a_start_that_is_stuck_shows_where() {
         let env = Env::simulated(1);
@@ -132,7 +133,7 @@ mod tests {
         assert!(!ready.text.contains("[-]"), "{}", ready.text);
     }
 
-    /// Nobody who waited for a server finds it still announcing what it serves.
+    /// A ready server has an APIService for every version that it serves.
     #[tokio::test(start_paused = true)]
     async fn a_server_that_is_ready_has_announced_what_it_serves() {
         let api = Api::start().await;

@@ -1,9 +1,8 @@
-//! The API server: from socket to store and back to the watchers.
+//! The API server: receives requests, reads and writes objects in the store, and sends watch events.
 //!
-//! Corresponds to kube-apiserver and k8s.io/apiserver. The modules stand in the order in which a request
-//! passes them.
+//! Corresponds to kube-apiserver and k8s.io/apiserver. The modules stand in the order in which a request passes them.
 
-// How it starts.
+// Start: flags, files, the objects that every cluster has.
 pub mod config;
 pub mod flags;
 pub mod runtime_config;
@@ -14,7 +13,7 @@ pub mod bootstrap;
 mod upkeep;
 pub mod server;
 
-// A request comes in, and is told who asks and whether he may.
+// A request arrives: it is recorded, authenticated and authorized.
 pub mod pipeline;
 pub mod cors;
 pub mod media;
@@ -23,16 +22,16 @@ mod answer_memory;
 pub mod audit;
 pub mod record;
 
-// Its verb; a write passes the one door to the store.
+// The verbs. Writes go through `registry`, the only path to the store.
 pub mod endpoints;
 
-// What others answer instead: the agents of nodes, and aggregated servers.
+// Requests that are forwarded to the agents of nodes.
 pub mod node_agents;
 
-// The store, and back to the watchers.
+// Saving and restoring the whole store.
 pub mod snapshot;
 
-// What the server tells about itself.
+// Information about the server itself.
 pub mod discovery;
 pub mod health;
 pub mod metrics;

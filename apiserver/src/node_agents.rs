@@ -1,7 +1,7 @@
-//! `NodeAgents`: the way to the agent of a node, for what is streamed from there: logs, commands, ports, its own pages.
+//! `NodeAgents`: connects to the agents of nodes, which serve logs, commands, forwarded ports and pages of their own.
 //!
-//! Corresponds to pkg/kubelet/client. A node's addresses are simulated, and nothing connects to them: its agent writes
-//! on the node where it really serves, and what has not said so cannot be reached.
+//! Corresponds to pkg/kubelet/client. The addresses of a node are simulated, and nothing connects to them. The agent
+//! writes the address on which it listens as an annotation of its node; without the annotation it cannot be reached.
 
 use axum::body::Body;
 use clap::Args;
@@ -23,14 +23,15 @@ use strategy::object_meta;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Streams through one server at a time; the next one is told to come back.
+/// Limit of concurrent streams through one server. A further request gets 429.
 const MAX_STREAMS: usize = 1_000;
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER_S: u32 = 1;
 
+/// The flags of connections to node agents.
 #[derive(Args, Clone, Debug)]
 pub struct NodeAgentOptions {
-    /// Who signs the certificates of node agents (PEM); theirs are not checked where none is given
+    /// Authority of the certificates of node agents (PEM); they are not checked where none is given
     #[arg(long, value_name = "FILE")]
     pub kubelet_certificate_authority: Option<PathBuf>,
     /// Certificate (PEM) to show to node agents
@@ -44,22 +45,23 @@ pub struct NodeAgentOptions {
     pub kubelet_timeout: Duration,
 }
 
+/// Connects to node agents, and limits the streams from them.
 pub struct NodeAgents {
     dialer: Dialer,
-    places: Arc<Semaphore>,
-    /// Of this server.
-    end: CancellationToken,
+    streams: Arc<Semaphore>,
+    /// Cancelled when this server shuts down.
+    shutdown: CancellationToken,
 }
 
-/// One node's agent.
+/// The agent of a node, and the address on which it listens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     node: String,
     endpoint: String,
 }
 
-/// Held as long as a stream lasts.
-pub type Place = OwnedSemaphorePermit;
+/// Permission for one stream, held as long as the stream lasts.
+pub type StreamPermit = OwnedSemaphorePermit;
 
 impl NodeAgents {
     pub fn new(env: &Env, options: &NodeAgentOptions) -> Result<Self, OptionsError> {
@@ -76,27 +78,27 @@ impl NodeAgents {
         let identity = Connection { ca_pem, client_cert_pem, client_key_pem, insecure, ..Connection::default() };
         let dialer = Dialer::new(env, &identity, options.kubelet_timeout);
         let dialer = dialer.map_err(|error| invalid(error.to_string()))?;
-        let end = env.shutdown().clone();
-        Ok(Self { dialer, places: Arc::new(Semaphore::new(MAX_STREAMS)), end })
+        let shutdown = env.shutdown().clone();
+        Ok(Self { dialer, streams: Arc::new(Semaphore::new(MAX_STREAMS)), shutdown })
     }
 
-    /// A place for one more stream, or 429.
-    pub fn place(&self) -> Result<Place, Status> {
+    /// Permits one more stream, or returns 429.
+    pub fn permit(&self) -> Result<StreamPermit, Status> {
         let busy = || Status::too_many_requests("Too many streams, please try again later.", RETRY_AFTER_S);
-        self.places.clone().try_acquire_owned().map_err(|_| busy())
+        self.streams.clone().try_acquire_owned().map_err(|_| busy())
     }
 
-    /// What an agent sends: it ends with the agent or with this server, and holds its place until then.
-    pub fn streamed(&self, body: Body, place: Place) -> Body {
-        let end = self.end.clone().cancelled_owned();
+    /// Wraps the body that an agent sends. It ends with the agent or with this server, and holds its permit until then.
+    pub fn streamed(&self, body: Body, permit: StreamPermit) -> Body {
+        let end = self.shutdown.clone().cancelled_owned();
         let chunks = body.into_data_stream().take_until(end).take_while(|chunk| ready(chunk.is_ok()));
         Body::from_stream(chunks.filter_map(move |chunk| {
-            let _held = &place;
+            let _held = &permit;
             ready(chunk.ok().map(Ok::<_, Infallible>))
         }))
     }
 
-    /// Asks an agent. The error is without the words that the occasion puts before it.
+    /// Sends a request to an agent. The caller adds to an error what the request was for.
     pub async fn send(
         &self,
         agent: &Agent,
@@ -105,7 +107,7 @@ impl NodeAgents {
         mut headers: HeaderMap,
         body: Body,
     ) -> Result<Response<Body>, DialError> {
-        // Which of the nodes that a process simulates is meant.
+        // One process may simulate many nodes: the Host header names the node.
         let host = HeaderValue::from_str(&agent.node);
         headers.insert(header::HOST, host.map_err(|error| DialError::Lost(error.to_string()))?);
         let mut request = Request::builder().method(method).uri(path).body(body);
@@ -117,7 +119,7 @@ impl NodeAgents {
 }
 
 impl Agent {
-    /// Where the node says that its agent serves.
+    /// Reads the address of the agent from its Node. Returns 503 if the node does not have it.
     pub fn of(node: &Value) -> Result<Self, Status> {
         let name = object_meta::text(node, "name").to_owned();
         match node["metadata"]["annotations"][AGENT_ENDPOINT].as_str() {
@@ -129,7 +131,7 @@ impl Agent {
         }
     }
 
-    /// For errors.
+    /// Returns the URL of a page of the agent, for error messages.
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.endpoint)
     }

@@ -1,4 +1,4 @@
-//! `--runtime-config`: which of the APIs that this server has are served.
+//! `--runtime-config`: switches APIs of the server on and off.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/resourceconfig.
 
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 const CORE: &str = "v1";
 const ALL: &str = "api/all";
-/// Means nothing any more.
+/// Accepted and ignored, as in Kubernetes.
 const LEGACY: &str = "api/legacy";
-/// Words that are no API.
+/// Switches that stand for many APIs.
 const WORDS: [&str; 5] = [ALL, "api/ga", "api/beta", "api/alpha", LEGACY];
 
-/// `group/version=true`, or one of the words for many.
+/// One switch: `group/version=true`, or one of the words for many APIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSwitch {
     api: String,
@@ -26,7 +26,7 @@ impl FromStr for ApiSwitch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Without a value it is switched on.
+        // A switch without a value is on.
         let (api, value) = text.split_once('=').unwrap_or((text, "true"));
         let api = if is_core(api) { CORE } else { api };
         let is_api = api == CORE || api.matches('/').count() == 1 && !api.starts_with('/') && !api.ends_with('/');
@@ -37,20 +37,20 @@ impl FromStr for ApiSwitch {
     }
 }
 
-/// As on the command line.
+/// Writes the switch as on the command line.
 impl fmt::Display for ApiSwitch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.api, self.is_on)
     }
 }
 
-/// The core group, by all the names that the original takes for it.
+/// Returns true for the names of the core group that kube-apiserver accepts.
 fn is_core(api: &str) -> bool {
     let api = api.strip_prefix("api/").unwrap_or(api);
     api == CORE || api.starts_with("v1/")
 }
 
-/// Switches that make no sense for this server.
+/// Switches that this server refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     #[error("--runtime-config: unknown api groups {0}")]
@@ -61,44 +61,45 @@ pub enum SwitchError {
     NoFlowSchemas(&'static str),
 }
 
-/// Refuses switches that leave no API, or not the one that priority and fairness is configured by.
+/// Refuses switches that leave no API, or that switch off the API of FlowSchemas while priority and fairness is on.
 pub fn check(switches: &[ApiSwitch], is_fair: bool) -> Result<(), SwitchError> {
-    if said(switches, ALL) == Some(false) && switches.iter().all(|switch| [ALL, LEGACY].contains(&&*switch.api)) {
+    if value_of(switches, ALL) == Some(false) && switches.iter().all(|switch| [ALL, LEGACY].contains(&&*switch.api)) {
         return Err(SwitchError::NothingLeft);
     }
     let flow_schemas = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", ALL];
-    let first = flow_schemas.into_iter().find_map(|api| Some((api, said(switches, api)?)));
+    let first = flow_schemas.into_iter().find_map(|api| Some((api, value_of(switches, api)?)));
     match first {
         Some((api, false)) if is_fair => Err(SwitchError::NoFlowSchemas(api)),
         _ => Ok(()),
     }
 }
 
-/// What the last switch of that name says.
-fn said(switches: &[ApiSwitch], name: &str) -> Option<bool> {
+/// Returns the value of the last switch with a name.
+fn value_of(switches: &[ApiSwitch], name: &str) -> Option<bool> {
     switches.iter().rev().find(|switch| switch.api == name).map(|switch| switch.is_on)
 }
 
-/// What is left of the catalogue. One API's own switch counts more than a word for many, and that more than `api/all`;
-/// of two that say the same name the later one counts.
+/// Returns the part of the catalogue that is served. The switch of an API itself takes precedence over `api/ga`,
+/// `api/beta` and `api/alpha`, and these over `api/all`. Of two switches with the same name the later one counts.
 pub fn served(catalogue: &Arc<Catalogue>, switches: &[ApiSwitch]) -> Result<Arc<Catalogue>, SwitchError> {
     for switch in switches.iter().filter(|switch| switch.api != CORE && !WORDS.contains(&&*switch.api)) {
         let group = switch.api.split('/').next().unwrap_or_default();
         if !catalogue.groups().iter().any(|known| known.group == group) {
             return Err(SwitchError::UnknownGroup(group.to_owned()));
         }
-        // A version that is not there cannot be switched on; as for the original, that is no error.
+        // Switching on a version that does not exist is not an error, as in Kubernetes.
     }
     if switches.is_empty() {
         return Ok(catalogue.clone());
     }
-    let said = |name: &str| said(switches, name);
+    let value = |name: &str| value_of(switches, name);
     Ok(Arc::new(catalogue.only(|group, version| {
-        let own = said(&api_version(group, version));
-        own.or_else(|| said(stability(version))).or_else(|| said(ALL)).unwrap_or(true)
+        let own = value(&api_version(group, version));
+        own.or_else(|| value(stability(version))).or_else(|| value(ALL)).unwrap_or(true)
     })))
 }
 
+/// Returns the switch for all versions of the same stability.
 fn stability(version: &str) -> &'static str {
     if version.contains("alpha") {
         "api/alpha"

@@ -1,5 +1,6 @@
-//! What the server shows: the certificate it was given, or one it makes for itself and keeps below `--cert-dir`; and
-//! whose certificates it takes.
+//! The server's certificate, and the authorities of the certificates that it accepts.
+//!
+//! Without `--tls-cert-file` the server makes a certificate for itself and keeps it below `--cert-dir`.
 //!
 //! Corresponds to MaybeDefaultWithSelfSignedCerts in k8s.io/apiserver/pkg/server/options/serving.go.
 
@@ -13,10 +14,10 @@ use remote::callers::ProxyClient;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// By which others find the server, beside its addresses.
+/// DNS names in the certificate that the server makes, beside its addresses.
 const NAMES: [&str; 4] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"];
 
-/// Whose certificates are taken: of clients, and of proxies. PEM.
+/// The authorities (PEM) that sign the certificates of clients and of proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Authorities {
     pub client_ca: Option<String>,
@@ -24,7 +25,7 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// What is no certificate is told by the name of its flag.
+    /// Reads and checks both files. An error names the flag.
     pub fn read(config: &Config) -> Result<Self, OptionsError> {
         let read = |flag, path: &Option<PathBuf>| {
             let Some(path) = path else { return Ok(None) };
@@ -42,7 +43,7 @@ impl Authorities {
     }
 }
 
-/// Reads all of it, for the first time or again.
+/// Reads the certificate and the authorities. Makes a certificate if none was given and none was made before.
 pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
     let authorities = Authorities::read(config)?;
     match given(config, &authorities)? {
@@ -51,7 +52,7 @@ pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
     }
 }
 
-/// With the certificate that the server makes for itself, or has made before.
+/// Returns the settings with the certificate that the server makes for itself, or has made before.
 pub fn self_signed(config: &Config, env: &Env, authorities: &Authorities) -> Result<ServerTls, OptionsError> {
     let (cert, key) = own(config).keep(&config.cert_dir, env)?;
     let serving =
@@ -59,7 +60,7 @@ pub fn self_signed(config: &Config, env: &Env, authorities: &Authorities) -> Res
     read(&serving, authorities)
 }
 
-/// The same without making anything: `None` where the server makes a certificate for itself.
+/// Returns the settings with the certificate that flags name; `None` if they name none. Makes nothing.
 pub fn given(config: &Config, authorities: &Authorities) -> Result<Option<ServerTls>, OptionsError> {
     let files = (&config.serving.tls_cert_file, &config.serving.tls_private_key_file);
     if files == (&None, &None) { Ok(None) } else { read(&config.serving, authorities).map(Some) }
@@ -70,7 +71,7 @@ fn read(serving: &ServingOptions, authorities: &Authorities) -> Result<ServerTls
     Ok(ServerTls { proxy_ca, ..serving.tls_with(client_ca)? })
 }
 
-/// The files that `tls` reads.
+/// Lists the files that `tls` reads, so that changes of them can be followed.
 pub fn files(config: &Config) -> Vec<PathBuf> {
     let mut files = config.serving.files();
     files.extend(config.request_headers.requestheader_client_ca_file.clone());
@@ -81,10 +82,12 @@ pub fn files(config: &Config) -> Vec<PathBuf> {
     files
 }
 
+/// Describes the certificate that the server makes for itself.
 fn own(config: &Config) -> OwnCertificate<'_> {
     OwnCertificate { folder: Some(&config.cert_dir), name: "apiserver", names: names(config) }
 }
 
+/// Lists the addresses and DNS names of that certificate.
 fn names(config: &Config) -> Vec<String> {
     let service = kubernetes_service::address(config);
     let addresses = [config.advertised_ip(), IpAddr::from([127, 0, 0, 1]), service].map(|address| address.to_string());
@@ -94,7 +97,7 @@ fn names(config: &Config) -> Vec<String> {
     names
 }
 
-/// What the server shows to extension servers, if it can be used at all.
+/// Reads the client certificate for extension servers, and checks that the key belongs to it.
 pub fn proxy_client(config: &Config) -> Result<ProxyClient, OptionsError> {
     let (cert, key) = match (&config.proxy_client_cert_file, &config.proxy_client_key_file) {
         (None, None) => return Ok(ProxyClient::default()),

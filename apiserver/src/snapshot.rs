@@ -1,16 +1,16 @@
-//! Snapshots of the whole store: one file, the same whatever the engine, that says whether it is complete.
+//! Snapshots of the whole store: one file in a format for every engine, with a checksum.
 //!
 //! ```text
 //! orrery-snapshot 1 4711                      format, revision
-//! 35 213 4698                                 lengths of key and value, the revision that wrote it
+//! 35 213 4698                                 lengths of key and value, revision of the last write
 //! /registry/configmaps/default/settings
 //! {"apiVersion":"v1","data":{…},…}
 //! …
-//! end 812 9f86d081884c7d65…                   entries, SHA-256 of all before this line
+//! end 812 9f86d081884c7d65…                   number of entries, SHA-256 of everything before this line
 //! ```
 //!
-//! A running server hands it out to its administrators; a server that starts on an empty store takes it in. Objects
-//! come back under new resource versions, in the order of the old ones. Corresponds to `etcdctl snapshot`.
+//! Administrators get a snapshot from a running server. A server that starts on an empty store can restore it. Restored
+//! objects have new resource versions, in the order of the old ones. Corresponds to `etcdctl snapshot`.
 
 use bytes::Bytes;
 use futures::future::ready;
@@ -21,22 +21,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::{Entry, Outcome, RangeRequest, Storage};
 
-/// Where a running server hands it out.
+/// URL path under which a running server serves a snapshot.
 pub const PATH: &str = "/orrery/snapshot";
 const NAME: &str = "orrery-snapshot";
-/// The layout that is written. A higher number is of a later program.
+/// The format that this version writes. Later versions may write a higher one.
 const FORMAT: u32 = 1;
 const ROOT: &str = "/registry/";
 const EVENTS: &str = "/registry/events/";
-/// What says that an API server lives is not so any more when it is restored.
-const LIVING_SERVERS: &str = "/registry/masterleases/";
-/// There while a restore goes on: a store that still has it is half filled.
+/// Leases of API servers. They are not restored, because those servers have ended.
+const MASTER_LEASES: &str = "/registry/masterleases/";
+/// Key that exists during a restore. A store that still has it was restored in part only.
 const RESTORING: &str = "/registry/orrery/restoring";
-/// Entries that are read at once; how many are in flight while they are written.
+/// Entries of one read.
 const PAGE: usize = 500;
+/// Concurrent writes of a restore.
 const WRITES: usize = 64;
 
-/// One clear line each. Nothing has been written, but for `Store`.
+/// A snapshot that cannot be restored. Nothing has been written, except possibly with `Store`.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("not a snapshot")]
@@ -53,7 +54,7 @@ pub enum SnapshotError {
     Store(#[from] storage::Error),
 }
 
-/// The parts of a snapshot of the store as it is now.
+/// Streams a snapshot of the store at its current revision.
 pub fn save(storage: Arc<dyn Storage>) -> impl Stream<Item = Result<Bytes, storage::Error>> + Send {
     stream::try_unfold(Some(Saving::default()), move |saving| {
         let storage = storage.clone();
@@ -64,17 +65,19 @@ pub fn save(storage: Arc<dyn Storage>) -> impl Stream<Item = Result<Bytes, stora
     })
 }
 
-/// How far a snapshot has come.
+/// Progress of a snapshot that is being written.
 #[derive(Default)]
 struct Saving {
-    /// 0 before the first page.
+    /// Revision of the first page, at which all pages are read; 0 before it.
     revision: u64,
+    /// First key of the next page.
     start: Option<String>,
     entries: u64,
     hash: Sha256,
 }
 
 impl Saving {
+    /// Writes the next page; the last one has the line `end`.
     async fn next(mut self, storage: &dyn Storage) -> Result<(Bytes, Option<Self>), storage::Error> {
         let mut request = RangeRequest::prefix(ROOT).at(self.revision).limit(PAGE);
         if let Some(start) = &self.start {
@@ -112,17 +115,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A snapshot that is whole.
+/// A complete snapshot.
 #[derive(Debug, PartialEq)]
 pub struct Snapshot {
-    /// The store's when it was taken.
+    /// Revision of the store from which it was taken.
     pub revision: u64,
-    /// In the order in which they were written.
+    /// Keys and values, in the order in which they were written.
     entries: Vec<(String, Bytes)>,
 }
 
 impl Snapshot {
-    /// Reads and checks a whole file.
+    /// Reads a file and checks that it is complete.
     pub fn parse(file: &Bytes) -> Result<Self, SnapshotError> {
         let mut rest = Reader { file, place: 0 };
         let first = rest.line().and_then(|line| line.strip_prefix(NAME)).ok_or(SnapshotError::Foreign)?;
@@ -163,7 +166,7 @@ impl Snapshot {
         self.entries.is_empty()
     }
 
-    /// Fills an empty store.
+    /// Writes the entries into an empty store.
     pub async fn restore(&self, storage: &dyn Storage) -> Result<(), SnapshotError> {
         check(storage).await?;
         let held = storage.range(RangeRequest::prefix(ROOT).count_only()).await?;
@@ -172,7 +175,7 @@ impl Snapshot {
         }
         let marked = written(storage.create(RESTORING, Bytes::new(), None).await?)?;
         let writes = stream::iter(&self.entries)
-            .filter(|(key, _)| ready(!key.starts_with(LIVING_SERVERS)))
+            .filter(|(key, _)| ready(!key.starts_with(MASTER_LEASES)))
             .map(|(key, value)| storage.create(key, value.clone(), ttl(key)));
         writes
             .buffered(WRITES)
@@ -183,16 +186,17 @@ impl Snapshot {
     }
 }
 
-/// Refuses a store that a restore has filled in part only.
+/// Refuses a store whose last restore was cut short.
 pub async fn check(storage: &dyn Storage) -> Result<(), SnapshotError> {
     if storage.get(RESTORING).await?.entry.is_some() { Err(SnapshotError::CutShort) } else { Ok(()) }
 }
 
-/// Events live on for their usual time, since nobody knows how much of it was left.
+/// Returns the time to live of a restored key. Events get the full time, because a snapshot has no remaining times.
 fn ttl(key: &str) -> Option<Duration> {
     key.starts_with(EVENTS).then_some(EVENT_TTL)
 }
 
+/// Returns the revision of a write, or an error if the key existed.
 fn written(outcome: Outcome) -> Result<u64, SnapshotError> {
     match outcome {
         Outcome::Written { revision, .. } => Ok(revision),
@@ -207,7 +211,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The next line, without its end.
+    /// Reads a line, without its line break.
     fn line(&mut self) -> Option<&'a str> {
         let rest = &self.file[self.place..];
         let length = rest.iter().position(|byte| *byte == b'\n')?;
@@ -215,7 +219,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(&rest[..length]).ok()
     }
 
-    /// So many bytes, and the end of line after them.
+    /// Reads `length` bytes and the line break after them.
     fn part(&mut self, length: u64) -> Option<Bytes> {
         let end = self.place.checked_add(usize::try_from(length).ok()?)?;
         if self.file.get(end) != Some(&b'\n') {
@@ -233,7 +237,7 @@ mod tests {
     use component_base::env::Env;
     use storage::memory::Memory;
 
-    /// More than a page of keys, some of them written twice and some deleted.
+    /// Makes a store with more than a page of keys. One was written twice, and one was deleted.
     async fn filled() -> Arc<dyn Storage> {
         let storage = Memory::new(&Env::simulated(1));
         for n in 0..PAGE + 7 {

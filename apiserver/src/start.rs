@@ -1,4 +1,4 @@
-//! Starting a server: the store, a cache per row, authenticators, authorizers, admission; then the listener.
+//! Starts a server: opens the store, builds the caches, authenticators, authorizers and admission, then listens.
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
@@ -46,10 +46,10 @@ use strategy::allocation;
 use strategy::allocation::ServiceNetwork;
 use tokio_util::sync::CancellationToken;
 
-/// The authority under which a simulated server is found in process.
+/// Host name of a simulated server in the in-process network.
 const IN_PROCESS_NAME: &str = "apiserver";
 
-/// One clear line each.
+/// A failed start. The text is one line, for the terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -80,7 +80,7 @@ pub enum Error {
     Stopped(storage::Error),
 }
 
-/// Fills the empty store of a server that does not run.
+/// Restores a snapshot into the empty store of a server that does not run.
 pub async fn restore(config: &Config, env: &Env, snapshot: &Snapshot) -> Result<(), Error> {
     let storage = open_store(config, env, &config.etcd.tls()?).await?;
     let restored = snapshot.restore(storage.as_ref()).await;
@@ -95,8 +95,8 @@ pub struct ApiServer {
     pub server: Arc<Server>,
 }
 
-/// What flags and files say. All that can be wrong with them is found here, before anything is made.
-struct Told {
+/// The settings of a server, read from its flags and files. Errors in them are found before anything is created.
+struct Settings {
     config: Config,
     files: Files,
     catalogue: Arc<Catalogue>,
@@ -105,8 +105,8 @@ struct Told {
     cors: Cors,
 }
 
-impl Told {
-    fn by(config: Config, env: &Env) -> Result<Self, Error> {
+impl Settings {
+    fn read(config: Config, env: &Env) -> Result<Self, Error> {
         let catalogue = Catalogue::builtin();
         config.store_kind().map_err(Error::StoreFlags)?;
         allocation::check_ranges(&config.service_cluster_ip_range).map_err(Error::ServiceRanges)?;
@@ -125,14 +125,14 @@ impl Told {
     }
 }
 
-/// Puts a server together and starts what it does by itself. It answers at once and is ready a little later.
-async fn service(mut told: Told, env: Env) -> Result<ApiServer, Error> {
-    let storage = open_store(&told.config, &env, &told.files.etcd_tls).await?;
-    match told.files.snapshot.take() {
+/// Opens the store and assembles a server on it. The server answers at once, and is ready a little later.
+async fn service(mut settings: Settings, env: Env) -> Result<ApiServer, Error> {
+    let storage = open_store(&settings.config, &env, &settings.files.etcd_tls).await?;
+    match settings.files.snapshot.take() {
         Some(snapshot) => snapshot.restore(storage.as_ref()).await?,
         None => snapshot::check(storage.as_ref()).await?,
     }
-    assemble(told, env, storage)
+    assemble(settings, env, storage)
 }
 
 async fn open_store(config: &Config, env: &Env, tls: &EtcdTls) -> Result<Arc<dyn Storage>, Error> {
@@ -143,14 +143,15 @@ async fn open_store(config: &Config, env: &Env, tls: &EtcdTls) -> Result<Arc<dyn
     })
 }
 
-/// A server on a store of one's own: a fault engine, one shared by two servers.
+/// Assembles a server on a store that the caller has opened, for tests: one with faults, or one shared by two servers.
 pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
-    let told = Told::by(config, &env)?;
-    assemble(told, env, storage)
+    let settings = Settings::read(config, &env)?;
+    assemble(settings, env, storage)
 }
 
-fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
-    let Told { config, files, catalogue, served, service_network, cors } = told;
+/// Builds the parts of a server, and starts its background loops.
+fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
+    let Settings { config, files, catalogue, served, service_network, cors } = settings;
     let Files { encryption, callers, authentication, .. } = files;
     let names = catalogue.rows().iter().filter_map(|row| {
         let stored = row.storage_version();
@@ -189,9 +190,9 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         namespaces: plugin_registry.clone(),
         kinds: plugin_registry,
     };
-    metrics::show_objects(&env, &registry);
+    metrics::register_object_counts(&env, &registry);
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
-    // What the server itself needs has been looked up by now.
+    // Every resource that the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let base = served.clone();
     let flow_control = flow_control(&config, &env);
@@ -220,7 +221,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         env: env.clone(),
     });
     let Lifecycle { hooks, ending, bootstrap_ended } = &server.lifecycle;
-    // Both have been done above.
+    // The caches run, and admission is set, since the lines above.
     hooks.finished(Hook::StartInformers);
     hooks.finished(Hook::AdmissionInitializer);
     let upkeep =
@@ -281,14 +282,14 @@ fn policy_rows(registry: &Registry) -> PolicyRows {
     }
 }
 
-/// Serves until shutdown: over TLS, or in a simulation in process.
+/// Serves until shutdown: over TLS, or on the in-process network of a simulation.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let address = config.serving.address(DEFAULT_SECURE_PORT);
     let delay = config.shutdown_delay_duration;
     match env.network() {
         Network::InProcess(network) => {
-            let api = service(Told::by(config, &env)?, env.clone()).await?;
+            let api = service(Settings::read(config, &env)?, env.clone()).await?;
             let port = address.map_or(DEFAULT_SECURE_PORT, |a| a.port());
             let authority = format!("{IN_PROCESS_NAME}:{port}");
             network.register(&authority, api.service);
@@ -297,24 +298,24 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             Ok(())
         }
         Network::Sockets => {
-            // What serves, and what it needs, ends after readiness does.
+            // The listener and the server go on for a while after the shutdown has begun.
             let (serving_env, inner) = (env.detached(), env.detached());
-            let told = Told::by(config.clone(), &inner)?;
-            let tls = match &told.files.tls {
+            let settings = Settings::read(config.clone(), &inner)?;
+            let tls = match &settings.files.tls {
                 Some(tls) => tls.clone(),
-                None => serving_certificate::self_signed(&config, &env, &told.files.authorities)?,
+                None => serving_certificate::self_signed(&config, &env, &settings.files.authorities)?,
             };
             let listener = match address {
                 Some(address) => ServingOptions::listen(address).await?,
                 None => return Err(Error::Options(OptionsError::NoCertificate)),
             };
             let secure = SecureServer::new(listener, &tls)?;
-            let (files, world) = (serving_certificate::files(&config), env.clone());
-            let secure = secure.following(files, move || serving_certificate::tls(&config, &world));
+            let (files, system) = (serving_certificate::files(&config), env.clone());
+            let secure = secure.following(files, move || serving_certificate::tls(&config, &system));
             let started = tokio::select! {
                 biased;
                 () = env.shutdown().cancelled() => None,
-                api = service(told, inner.clone()) => Some(api?),
+                api = service(settings, inner.clone()) => Some(api?),
             };
             let Some(ApiServer { service, server }) = started else {
                 inner.drain().await;
@@ -327,7 +328,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
                 server.lifecycle.ending.cancel();
                 let _ = env.timeout(bootstrap::LEAVE_LIMIT, server.lifecycle.bootstrap_ended.cancelled()).await;
                 env.sleep(delay).await;
-                // Watches end with the caches, and connections with the last of what they carry.
+                // Watches end when the caches do. A connection ends when its last request is answered.
                 serving_env.shutdown().cancel();
                 inner.shutdown().cancel();
             };
@@ -342,7 +343,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             if let Some(audit) = &server.records.audit {
                 audit.close().await;
             }
-            // Nobody writes any more: what was accepted is flushed, and the lock is free when the process ends.
+            // Nothing writes any more. Closing flushes the accepted writes and releases the lock.
             storage.close().await;
             Ok(())
         }

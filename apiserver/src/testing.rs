@@ -1,4 +1,4 @@
-//! `Api`: a whole server in this process, on the memory store and in virtual time, for tests of what clients see.
+//! `Api`: a complete server in this process, on the memory store and in virtual time, for tests from a client's view.
 
 use crate::config::{Config, StoreKind};
 use crate::start::{ApiServer, service_on};
@@ -16,25 +16,25 @@ use storage::memory::Memory;
 use tower::ServiceExt;
 
 const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nann-token,ann,u-ann,devs\n";
-/// More than any answer of a test.
+/// Limit for the body of an answer. No test reaches it.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
-/// Between two looks whether the server is ready.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Looks at what does not come before a test gives up.
-const LOOKS: usize = 2000;
+/// Virtual time between two checks of a condition.
+const POLL_PERIOD: Duration = Duration::from_millis(10);
+/// Checks of a condition before a test fails.
+const MAX_POLLS: usize = 2000;
 
 pub struct Api {
     pub server: ApiServer,
 }
 
-/// What came back.
+/// The server's answer to one request.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
     pub bytes: Bytes,
     pub text: String,
-    /// Null where it is no JSON.
+    /// The body, or null if it is not JSON.
     pub body: Value,
 }
 
@@ -49,27 +49,27 @@ impl Answer {
 }
 
 impl Api {
-    /// A server that is ready, with what every cluster has.
+    /// Starts a server with default settings, and waits until it is ready.
     pub async fn start() -> Self {
         Self::with(Config::default()).await
     }
 
-    /// Told more than that it keeps its objects in memory.
+    /// Starts a server with other settings, on a memory store of its own, and waits until it is ready.
     pub async fn with(config: Config) -> Self {
         let env = Env::simulated(1);
         Self::on(&env, Memory::new(&env), Config { store: Some(StoreKind::Memory), ..config }).await
     }
 
-    /// The same on a store that others may use too.
+    /// Starts a server on a store that other servers may use too, and waits until it is ready.
     pub async fn on(env: &Env, storage: Arc<dyn Storage>, config: Config) -> Self {
         let api = Self::starting(env, storage, config);
         while !api.server.server.is_ready() {
-            env.sleep(LOOK_AGAIN).await;
+            env.sleep(POLL_PERIOD).await;
         }
         api
     }
 
-    /// A server that may never be ready.
+    /// Starts a server without waiting until it is ready.
     pub fn starting(env: &Env, storage: Arc<dyn Storage>, config: Config) -> Self {
         let mut tokens = tempfile::NamedTempFile::new().expect("a temporary file");
         tokens.write_all(TOKENS.as_bytes()).expect("a small file");
@@ -80,19 +80,19 @@ impl Api {
         Self { server: service_on(config, env.clone(), storage).expect("the flags are right") }
     }
 
-    /// Asks until the answer is the wanted one, in virtual time.
+    /// Repeats a GET until its answer is the wanted one, in virtual time.
     pub async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_POLLS {
             let answer = self.get(path).await;
             if wanted(&answer) {
                 return answer;
             }
-            self.server.server.env.sleep(LOOK_AGAIN).await;
+            self.server.server.env.sleep(POLL_PERIOD).await;
         }
         panic!("{path} never is as wanted: {}", self.get(path).await.text);
     }
 
-    /// As the administrator; a body is JSON unless a header says otherwise.
+    /// Sends a request as the administrator. The headers may name another user, or another media type than JSON.
     pub async fn ask(&self, method: Method, path: &str, body: impl ToString, headers: &[(&str, &str)]) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         let says = |name: &str| headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -121,7 +121,7 @@ impl Api {
         self.ask(Method::GET, path, "", &[]).await
     }
 
-    /// In another form: a table, metadata.
+    /// Gets an object in another form, such as a Table.
     pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
         self.ask(Method::GET, path, "", &[("accept", accept)]).await
     }
@@ -130,7 +130,7 @@ impl Api {
         self.ask(Method::POST, path, body, &[]).await
     }
 
-    /// A creation that has to succeed.
+    /// Creates an object, which must succeed, and returns it.
     pub async fn create(&self, path: &str, body: Value) -> Value {
         let answer = self.post(path, body).await;
         assert_eq!(answer.code, 201, "{}", answer.text);

@@ -1,4 +1,4 @@
-//! `Backend`: where events go, and whether a request waits until they are there.
+//! `Backend`: passes events to a sink (a log file or a webhook), in batches or while the request waits.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/audit: buffered, log and webhook.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Whether a request waits for its events.
+/// How a request and its events depend on each other: the request may wait until they are written, or fail with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     // No doc comments: clap would turn every flag's help into a page for them.
@@ -24,19 +24,20 @@ pub enum Mode {
     BlockingStrict,
 }
 
-/// How events are gathered in `Mode::Batch`.
+/// Limits of the batches of `Mode::Batch`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batching {
-    /// Events that wait; more are lost, and told so.
+    /// Events that may wait. Further ones are dropped, counted and logged.
     pub buffer: usize,
+    /// Events of one batch.
     pub max_size: usize,
-    /// How long the first of a batch waits for others.
+    /// How long the first event of a batch waits for others.
     pub max_wait: Duration,
-    /// Batches a second on average, and at once; `None`: as many as there are.
+    /// Average rate of batches a second, and their burst; `None` for no limit.
     pub throttle: Option<(f64, u32)>,
 }
 
-/// Takes events to their place.
+/// Writes events to their destination.
 #[async_trait]
 pub trait Sink: Send + Sync {
     async fn write(&self, events: &[Arc<Event>]) -> Result<(), String>;
@@ -56,15 +57,15 @@ impl Sink for Webhook {
     }
 }
 
-/// A sink that is given no more at once than is allowed.
-struct Parted {
+/// Passes a batch to a sink in pieces that are not too large.
+struct SplittingSink {
     sink: Arc<dyn Sink>,
     truncation: Option<Truncation>,
 }
 
 #[async_trait]
-impl Sink for Parted {
-    /// All of it, whatever becomes of a part.
+impl Sink for SplittingSink {
+    /// Writes every piece, even if one fails. Returns the last error.
     async fn write(&self, events: &[Arc<Event>]) -> Result<(), String> {
         let pieces = self.truncation.map_or_else(|| vec![events], |truncation| truncation.pieces(events));
         let mut written = Ok(());
@@ -75,7 +76,7 @@ impl Sink for Parted {
     }
 }
 
-/// A sink with its mode.
+/// A sink, and the mode in which it gets events.
 pub struct Backend {
     plugin: &'static str,
     delivery: Delivery,
@@ -83,6 +84,7 @@ pub struct Backend {
     errors: Counters,
 }
 
+/// The way of an event to its sink.
 enum Delivery {
     Batch(mpsc::Sender<Arc<Event>>),
     Direct { sink: Arc<dyn Sink>, strict: bool },
@@ -101,8 +103,8 @@ impl Backend {
         let delivery = match mode {
             Mode::Batch => {
                 let (sender, receiver) = mpsc::channel(batching.buffer.max(1));
-                let sink = Arc::new(Parted { sink, truncation });
-                env.spawn(gather(env.clone(), plugin, sink, batching, receiver, errors.clone()));
+                let sink = Arc::new(SplittingSink { sink, truncation });
+                env.spawn(write_batches(env.clone(), plugin, sink, batching, receiver, errors.clone()));
                 Delivery::Batch(sender)
             }
             mode => Delivery::Direct { sink, strict: mode == Mode::BlockingStrict },
@@ -110,7 +112,7 @@ impl Backend {
         Self { plugin, delivery, truncation, errors }
     }
 
-    /// As much of the event as this backend may be given. What is lost is told.
+    /// Removes the objects from an event that is too large. Returns `None`, and logs it, if that is not enough.
     fn fitted(&self, event: &Arc<Event>) -> Option<Arc<Event>> {
         let Some(truncation) = &self.truncation else { return Some(event.clone()) };
         let fitted = truncation.fit(event);
@@ -120,7 +122,7 @@ impl Backend {
         fitted
     }
 
-    /// False only where the request has to fail because of it.
+    /// Passes an event on. Returns false if the request must fail because the event could not be written.
     pub async fn process(&self, event: &Arc<Event>) -> bool {
         let Some(event) = &self.fitted(event) else { return true };
         match &self.delivery {
@@ -138,7 +140,7 @@ impl Backend {
         }
     }
 
-    /// For those who cannot wait: the end of a stream. What it does not take at once is left to `env`.
+    /// Passes an event on without waiting, at the end of a stream. A task of `env` writes it if the sink takes time.
     pub fn process_soon(&self, env: &Env, event: &Arc<Event>) {
         let Some(event) = &self.fitted(event) else { return };
         match &self.delivery {
@@ -154,6 +156,7 @@ impl Backend {
         }
     }
 
+    /// Puts an event into the buffer.
     fn process_later(&self, event: &Arc<Event>) {
         let Delivery::Batch(sender) = &self.delivery else { return };
         if sender.try_send(event.clone()).is_err() {
@@ -162,14 +165,14 @@ impl Backend {
     }
 }
 
-/// Nothing is lost in silence.
+/// Counts and logs lost events.
 fn failed(errors: &Counters, plugin: &'static str, events: u64, why: &str) {
     errors.get_or_create(&vec![("plugin", plugin.to_owned())]).inc_by(events);
     tracing::error!(plugin, events, why, "audit events are lost");
 }
 
-/// Takes batches to the sink until the end, and then what is left.
-async fn gather(
+/// Writes batches until shutdown, and then the remaining events.
+async fn write_batches(
     env: Env,
     plugin: &'static str,
     sink: Arc<dyn Sink>,
@@ -195,7 +198,8 @@ async fn gather(
     }
 }
 
-/// Waits for the first event and then no longer than allowed for others; true at the end, with all that is left.
+/// Fills a batch: waits for the first event, and then up to `max_wait` for others. Returns true at shutdown, with all
+/// the remaining events.
 async fn fill(
     env: &Env,
     batching: Batching,
@@ -230,7 +234,7 @@ async fn fill(
     false
 }
 
-/// A bucket of tokens, one for each batch.
+/// A token bucket: each batch takes a token.
 struct Throttle {
     rate: f64,
     burst: f64,
@@ -244,7 +248,7 @@ impl Throttle {
         Self { rate: rate.max(0.001), burst, tokens: burst, at: now }
     }
 
-    /// Takes a token, which may be there only later.
+    /// Takes a token, and returns how long to wait for it.
     fn take(&mut self, now: Instant) -> Duration {
         self.tokens = (self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst) - 1.0;
         self.at = now;

@@ -1,4 +1,4 @@
-//! `Event`: what is written down of one request at one of its stages.
+//! `Event`: the audit record of one request at one of its stages.
 //!
 //! Corresponds to audit.k8s.io/v1 Event and k8s.io/apiserver/pkg/audit/request.go.
 
@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A user agent that is longer is cut.
+/// Limit of the user agent. A longer one is truncated.
 const MAX_USER_AGENT_BYTES: usize = 1024;
 const TRUNCATED: &str = "...TRUNCATED";
 
+/// An Event of audit.k8s.io/v1.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -51,7 +52,7 @@ pub struct Event {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Which object a request is about.
+/// The object that a request is about.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
@@ -86,7 +87,7 @@ impl ObjectRef {
         }
     }
 
-    /// What the URL does not say, the object does.
+    /// Fills the fields that the URL does not name from the object.
     pub fn complete(&mut self, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         for (field, key) in [
@@ -101,7 +102,7 @@ impl ObjectRef {
         }
     }
 
-    /// The name of what was created.
+    /// Sets the name of a created object, unless it is known.
     pub fn name_if_unknown(&mut self, name: &str) {
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
@@ -110,7 +111,7 @@ impl ObjectRef {
 }
 
 impl Event {
-    /// Of a request that has just come in.
+    /// Makes the event of a request that has just arrived.
     pub fn received(
         level: Level,
         audit_id: &str,
@@ -143,7 +144,7 @@ impl Event {
         }
     }
 
-    /// The same at another stage.
+    /// Returns the event at another stage.
     pub fn at(&self, stage: Stage, at: Timestamp) -> Self {
         Self { stage, stage_timestamp: micros(at), ..self.clone() }
     }
@@ -162,7 +163,7 @@ fn cut(agent: &str) -> String {
     }
 }
 
-/// Through whom a request came, as they say, and at last who really sent it.
+/// Returns the addresses in the headers of proxies, and the address of the connection last.
 fn source_ips(headers: &HeaderMap, remote: Option<IpAddr>) -> Vec<String> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut ips: Vec<IpAddr> = text("x-forwarded-for").split(',').filter_map(|ip| ip.trim().parse().ok()).collect();
@@ -175,7 +176,7 @@ fn source_ips(headers: &HeaderMap, remote: Option<IpAddr>) -> Vec<String> {
     ips.iter().map(IpAddr::to_string).collect()
 }
 
-/// An object without what only servers read.
+/// Removes `managedFields` from an object, or from the items of a list.
 pub fn without_managed_fields(mut object: Value) -> Value {
     let forget = |object: &mut Value| {
         if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -187,7 +188,7 @@ pub fn without_managed_fields(mut object: Value) -> Value {
     object
 }
 
-/// What an answer says of how the request went: its code, and of an error what is bounded in it.
+/// Returns the `responseStatus`: the code, and the fields of a Status that are of limited size.
 pub fn response_status(code: u16, body: Option<&Value>) -> Value {
     let mut status = json!({"metadata": {}, "code": code});
     if let Some(body) = body.filter(|body| body["kind"] == "Status" && body["apiVersion"] == "v1") {

@@ -1,4 +1,4 @@
-//! `LogFile`: events as lines of JSON in a file that is put aside when it is large.
+//! `LogFile`: writes events as lines of JSON into a file, and rotates the file when it is large.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/audit/log, and the rotation of gopkg.in/natefinch/lumberjack.
 
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const MEGABYTE: u64 = 1024 * 1024;
-/// A file that nothing else is said of.
+/// Size at which a file is rotated if the flag is 0.
 const DEFAULT_MAX_SIZE_MB: u64 = 100;
 const BACKUP_TIME: &str = "%Y-%m-%dT%H-%M-%S.%3f";
 
-/// When a file is put aside, and what is kept of those that were. 0 means no limit.
+/// The size at which a file is rotated, and the rotated files that are kept. 0 means no limit of age and number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rotation {
     pub max_size_mb: u64,
@@ -29,13 +29,14 @@ pub struct Rotation {
     pub compress: bool,
 }
 
-/// Where lines go. Clones share it.
+/// The log. Clones write into the same file.
 #[derive(Clone, Debug)]
 pub struct LogFile {
     env: Env,
     open: Arc<Mutex<Open>>,
 }
 
+/// The open destination of the log.
 #[derive(Debug)]
 enum Open {
     Stdout,
@@ -43,7 +44,7 @@ enum Open {
 }
 
 impl LogFile {
-    /// `-` is the standard output.
+    /// Opens a file, or the standard output for `-`.
     pub fn open(env: &Env, path: &Path, rotation: Rotation) -> io::Result<Self> {
         let open = if path == Path::new("-") {
             Open::Stdout
@@ -54,7 +55,7 @@ impl LogFile {
         Ok(Self { env: env.clone(), open: Arc::new(Mutex::new(open)) })
     }
 
-    /// Whole lines, or an error.
+    /// Appends one line for each event.
     pub async fn append(&self, events: &[Arc<Event>]) -> io::Result<()> {
         let mut lines = Vec::new();
         for event in events {
@@ -66,6 +67,7 @@ impl LogFile {
     }
 }
 
+/// Opens a file for appending, and creates it and its folder if needed. Returns its size too.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private_file::create_folder(folder)?;
@@ -90,7 +92,7 @@ impl Open {
                 let limit =
                     if rotation.max_size_mb == 0 { DEFAULT_MAX_SIZE_MB } else { rotation.max_size_mb } * MEGABYTE;
                 if *size > 0 && *size + lines.len() as u64 > limit {
-                    put_aside(path, now, *rotation)?;
+                    rotate(path, now, *rotation)?;
                     (*file, *size) = open(path)?;
                 }
                 file.write_all(lines)?;
@@ -101,8 +103,8 @@ impl Open {
     }
 }
 
-/// `audit.log` becomes `audit-2026-01-01T00-00-00.000.log`, perhaps compressed; what is too old or too many is deleted.
-fn put_aside(path: &Path, now: Timestamp, rotation: Rotation) -> io::Result<()> {
+/// Renames `audit.log` to `audit-2026-01-01T00-00-00.000.log`, compresses it if wanted, and deletes surplus backups.
+fn rotate(path: &Path, now: Timestamp, rotation: Rotation) -> io::Result<()> {
     let name = Name::of(path);
     let backup = path.with_file_name(name.backup(&now.strftime(BACKUP_TIME).to_string()));
     fs::rename(path, &backup)?;
@@ -133,7 +135,7 @@ fn put_aside(path: &Path, now: Timestamp, rotation: Rotation) -> io::Result<()> 
     Ok(())
 }
 
-/// A file's name in two parts.
+/// The name of the log file, of which the names of its backups are made.
 struct Name {
     stem: String,
     extension: String,
@@ -152,7 +154,7 @@ impl Name {
         format!("{}-{time}{}", self.stem, self.extension)
     }
 
-    /// Of a backup of this file; times sort as text.
+    /// Returns the time in the name of a backup, which sorts as text; `None` if it is not a backup of this file.
     fn time_of(&self, file: &str) -> Option<String> {
         let file = file.strip_suffix(".gz").unwrap_or(file);
         let time = file.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(&self.extension)?;
@@ -212,7 +214,7 @@ mod tests {
         let rotation = Rotation { max_age_days: 2, ..Rotation::default() };
         for day in ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T12:00:00Z"] {
             fs::write(&path, "x").unwrap();
-            put_aside(&path, at(day), rotation).unwrap();
+            rotate(&path, at(day), rotation).unwrap();
         }
         assert_eq!(files(folder.path()), ["audit-2026-01-02T00-00-00.000", "audit-2026-01-03T12-00-00.000"]);
     }

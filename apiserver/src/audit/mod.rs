@@ -1,11 +1,11 @@
-//! Audit: what is written down of requests, for those who have to know later who did what.
+//! Audit: records requests as events, so that it can be found out later which user did what.
 //!
-//! A policy says of which requests, at which stages, and how much; backends take the events to a file or to a server of
-//! somebody else's. Corresponds to k8s.io/apiserver/pkg/audit and plugin/pkg/audit.
+//! A policy selects the requests, their stages and the level of detail. Backends write the events to a file or send
+//! them to a webhook. Corresponds to k8s.io/apiserver/pkg/audit and plugin/pkg/audit.
 
 pub mod policy;
 pub mod event;
-pub mod overheard;
+pub mod observed_body;
 pub mod trail;
 mod truncation;
 pub mod backend;
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use webhook::Webhook;
 
-/// One clear line each.
+/// A wrong setting of audit. The text is one line, and names the flag.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     #[error(transparent)]
@@ -47,9 +47,9 @@ pub enum AuditError {
     Webhook(String),
 }
 
-/// A policy and where its events go.
+/// A policy, and the backends that take its events.
 pub struct Audit {
-    /// Ends last: what ends before still has something to say.
+    /// Detached from the server, so that it ends last: the other parts still record events while they end.
     env: Env,
     policy: Policy,
     backends: Vec<Backend>,
@@ -59,7 +59,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// `None` where nothing is asked for.
+    /// Opens the backends that flags name. Returns `None` without a policy or without a backend.
     pub fn new(env: &Env, options: &AuditOptions) -> Result<Option<Arc<Self>>, AuditError> {
         let policy = match &options.audit_policy_file {
             Some(path) => {
@@ -114,13 +114,14 @@ impl Audit {
         }
     }
 
+    /// Decides what is recorded of a request.
     fn decide(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
         let decision = self.policy.decide(info, user);
         self.levels.get_or_create(&vec![("level", decision.level.to_string())]).inc();
         decision
     }
 
-    /// False where the request has to fail because of it.
+    /// Passes an event to every backend. Returns false if the request must fail because the event could not be stored.
     async fn process(&self, event: Event) -> bool {
         self.events.inc();
         let event = Arc::new(event);
@@ -131,19 +132,19 @@ impl Audit {
         stored
     }
 
-    /// A request is refused because its arrival could not be written down.
+    /// Counts a request that is refused because its event could not be stored.
     fn reject(&self) {
         self.rejected.inc();
     }
 
-    /// For those who cannot wait.
+    /// Passes an event to every backend without waiting.
     fn process_soon(&self, event: Event) {
         self.events.inc();
         let event = Arc::new(event);
         self.backends.iter().for_each(|backend| backend.process_soon(&self.env, &event));
     }
 
-    /// Takes what waits to its place. Nothing comes after it.
+    /// Writes the events that are still buffered. No event may follow.
     pub async fn close(&self) {
         self.env.drain().await;
     }

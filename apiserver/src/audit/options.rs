@@ -1,4 +1,4 @@
-//! The flags of audit.
+//! `AuditOptions`: the flags of audit.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/options/audit.go.
 
@@ -10,16 +10,17 @@ use component_base::duration::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a line of the log is written.
+/// Format of a line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     // No doc comments: clap would turn the flag's help into a page for it.
     Json,
 }
 
+/// The flags of audit.
 #[derive(Args, Clone, Debug)]
 pub struct AuditOptions {
-    /// Policy (audit.k8s.io/v1) that says which requests are written down, and how much of them
+    /// Policy (audit.k8s.io/v1) that selects which requests are recorded, and in which detail
     #[arg(long, value_name = "FILE")]
     pub audit_policy_file: Option<PathBuf>,
     /// File for audit events, one line each; - is the standard output
@@ -28,16 +29,16 @@ pub struct AuditOptions {
     /// How events are written into the log
     #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     pub audit_log_format: Format,
-    /// Days that logs which were put aside are kept; 0 for ever
+    /// Days for which rotated logs are kept; 0 for ever
     #[arg(long, default_value_t = 366, value_name = "DAYS")]
     pub audit_log_maxage: u64,
-    /// Logs that were put aside which are kept; 0 for all
+    /// Number of rotated logs that are kept; 0 for all
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub audit_log_maxbackup: usize,
-    /// Size in megabytes at which a log is put aside; 100 where it is 0
+    /// Size in megabytes at which a log is rotated; 100 where it is 0
     #[arg(long, default_value_t = 100, value_name = "MEGABYTES")]
     pub audit_log_maxsize: u64,
-    /// Compress logs that were put aside
+    /// Compress rotated logs
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub audit_log_compress: bool,
     /// Whether requests wait for their events: batch, blocking, or blocking-strict, where they fail without
@@ -67,10 +68,10 @@ pub struct AuditOptions {
     /// Bytes of an event for the log, as JSON: a larger one loses its objects, and is lost if that is not enough
     #[arg(long, default_value_t = 102_400, value_name = "BYTES")]
     pub audit_log_truncate_max_event_size: usize,
-    /// Bytes of a batch for the log; a larger one is parted
+    /// Bytes of a batch for the log; a larger one is split
     #[arg(long, default_value_t = 10_485_760, value_name = "BYTES")]
     pub audit_log_truncate_max_batch_size: usize,
-    /// kubeconfig file that says where audit events are sent to
+    /// kubeconfig file of the server that audit events are sent to
     #[arg(long, value_name = "FILE")]
     pub audit_webhook_config_file: Option<PathBuf>,
     /// Pause before a webhook that failed is tried again
@@ -103,7 +104,7 @@ pub struct AuditOptions {
     /// Bytes of an event for the webhook, as JSON: a larger one loses its objects, and is lost if that is not enough
     #[arg(long, default_value_t = 102_400, value_name = "BYTES")]
     pub audit_webhook_truncate_max_event_size: usize,
-    /// Bytes of a batch for the webhook; a larger one is parted
+    /// Bytes of a batch for the webhook; a larger one is split
     #[arg(long, default_value_t = 10_485_760, value_name = "BYTES")]
     pub audit_webhook_truncate_max_batch_size: usize,
 }

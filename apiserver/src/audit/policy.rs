@@ -1,4 +1,4 @@
-//! `Policy`: which requests are written down, at which of their stages, and how much of them.
+//! `Policy`: decides which requests are recorded, at which stages, and in which detail.
 //!
 //! Corresponds to audit.k8s.io/v1 Policy and k8s.io/apiserver/pkg/audit/policy.
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const API_VERSION: &str = "audit.k8s.io/v1";
-/// The group of reviews of tokens.
+/// API group of TokenReviews.
 const TOKENS: &str = "authentication.k8s.io";
 
-/// How much of a request is written down.
+/// How much of a request is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     #[default]
@@ -27,17 +27,17 @@ impl fmt::Display for Level {
     }
 }
 
-/// When in a request's life.
+/// Point in the handling of a request at which an event is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     RequestReceived,
-    /// The head of an answer that goes on for long.
+    /// The headers of a long-running answer have been sent.
     ResponseStarted,
     ResponseComplete,
     Panic,
 }
 
-/// What is to be done with one request.
+/// The decision of a policy about one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     pub level: Level,
@@ -45,12 +45,13 @@ pub struct Decision {
     pub omit_managed_fields: bool,
 }
 
+/// The content of a policy file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct File {
     api_version: String,
     kind: String,
-    /// Nobody reads it.
+    /// Accepted and ignored.
     metadata: serde_json::Value,
     rules: Vec<Rule>,
     omit_stages: Vec<Stage>,
@@ -80,7 +81,7 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// One clear line: what is wrong with a policy.
+/// An invalid policy. The text is one line.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     #[error("not an audit policy: {0}")]
@@ -93,6 +94,7 @@ pub enum PolicyError {
     Rule { rule: usize, field: &'static str, why: String },
 }
 
+/// A checked policy.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
@@ -121,13 +123,14 @@ impl Policy {
         Ok(Self { rules, omit_stages, omit_managed_fields })
     }
 
-    /// The first rule that is about a request says it; what none is about is not written down.
+    /// Applies the first rule that matches a request. A request that matches no rule is not recorded.
     pub fn decide(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
-        let Some(rule) = self.rules.iter().find(|rule| rule.is_about(info, user)) else {
+        let Some(rule) = self.rules.iter().find(|rule| rule.matches(info, user)) else {
             return Decision { omit_managed_fields: self.omit_managed_fields, ..Decision::default() };
         };
         let level = rule.level.unwrap_or_default();
-        // Deviation: what is a secret itself is written down only by a rule that names its resource, not by one for all.
+        // Deviation: the bodies of secrets and tokens are recorded only by a rule that names their resource, not by one
+        // for all resources.
         let level = if holds_secrets(info) && !rule.names(info) { level.min(Level::Metadata) } else { level };
         Decision {
             level,
@@ -168,7 +171,7 @@ impl Rule {
         Ok(())
     }
 
-    fn is_about(&self, info: &RequestInfo, user: Option<&UserInfo>) -> bool {
+    fn matches(&self, info: &RequestInfo, user: Option<&UserInfo>) -> bool {
         let name = |user: &UserInfo| has(&self.users, &user.name);
         let group = |user: &UserInfo| user.groups.iter().any(|group| has(&self.user_groups, group));
         if !self.users.is_empty() && !user.is_some_and(name)
@@ -178,12 +181,12 @@ impl Rule {
             return false;
         }
         if !self.namespaces.is_empty() || !self.resources.is_empty() {
-            return info.is_resource && self.is_about_resource(info);
+            return info.is_resource && self.matches_resource(info);
         }
         self.urls.is_empty() || !info.is_resource && self.urls.iter().any(|url| is_path(url, &info.path))
     }
 
-    /// Whether the rule says the very resource that a request is about, and not all of them.
+    /// Returns true if the rule names the resource of a request itself, not by `*`.
     fn names(&self, info: &RequestInfo) -> bool {
         let says = |rule: &String| {
             let resource = rule.split_once('/').map_or(rule.as_str(), |(resource, _)| resource);
@@ -192,7 +195,7 @@ impl Rule {
         self.resources.iter().any(|of| of.group == info.group && of.resources.iter().any(says))
     }
 
-    fn is_about_resource(&self, info: &RequestInfo) -> bool {
+    fn matches_resource(&self, info: &RequestInfo) -> bool {
         if !self.namespaces.is_empty() && !has(&self.namespaces, &info.namespace) {
             return false;
         }
@@ -205,14 +208,14 @@ impl Rule {
     }
 }
 
-/// Whether the bodies of a request are secrets, or carry credentials.
+/// Returns true if the bodies of a request may contain secrets or tokens.
 fn holds_secrets(info: &RequestInfo) -> bool {
     let requested = (info.group.as_str(), info.resource.as_str(), info.subresource.as_str());
     info.is_resource
         && matches!(requested, ("", "secrets", _) | ("", "serviceaccounts", "token") | (TOKENS, "tokenreviews", _))
 }
 
-/// `pods`, `pods/log`, `pods/*`, `*/log`, `*`.
+/// Matches `pods`, `pods/log`, `pods/*`, `*/log` or `*` with the resource of a request.
 fn is_resource(rule: &str, info: &RequestInfo) -> bool {
     match rule.split_once('/') {
         None if rule == "*" => true,
@@ -304,7 +307,7 @@ mod tests {
             (", resources: [{group: '', resources: ['serviceaccounts/token']}]", token),
             (", resources: [{group: '', resources: ['serviceaccounts/*']}]", token),
             (", resources: [{group: authentication.k8s.io, resources: [tokenreviews]}]", reviews),
-            // An account is none, and its answers say nothing that others may not know.
+            // A ServiceAccount holds no secret.
             ("", "/api/v1/namespaces/a/serviceaccounts"),
             ("", "/api/v1/namespaces/a/configmaps"),
             ("", "/apis/example.com/v1/namespaces/a/secrets"),

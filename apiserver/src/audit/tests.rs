@@ -1,4 +1,4 @@
-//! What a server writes down, and when it would rather refuse.
+//! Tests of the events that a server records, and of requests that fail without their event.
 
 use super::backend::Mode;
 use super::options::AuditOptions;
@@ -45,7 +45,7 @@ impl Audited {
         Self { api, folder }
     }
 
-    /// What was written down of requests to a path.
+    /// Returns the recorded events of requests to a path.
     fn events(&self, path: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap();
         let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -53,7 +53,7 @@ impl Audited {
     }
 }
 
-/// Without what differs every time.
+/// Removes the ID and the times from an event.
 fn bare(event: &Value) -> Value {
     let mut event = event.clone();
     for key in ["auditID", "requestReceivedTimestamp", "stageTimestamp"] {
@@ -105,7 +105,7 @@ async fn objects_are_written_down_where_the_policy_says_so() {
     let answer = audited.api.ask(Method::POST, path, yaml, &[("content-type", "application/yaml")]).await;
     assert_eq!((answer.code, answer.body["metadata"]["name"].as_str()), (201, Some("other")), "{}", answer.text);
     assert_eq!(audited.events(path)[1]["requestObject"]["metadata"], json!({"name": "other"}));
-    // The namespaces' rule has no answers.
+    // The rule for namespaces records no answers.
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}});
     audited.api.create("/api/v1/namespaces", namespace).await;
     let events = audited.events("/api/v1/namespaces?");
@@ -126,9 +126,9 @@ async fn refusals_say_who_and_why() {
     audited.api.ask(Method::GET, path, "", &[("impersonate-user", "bob")]).await;
     audited.api.ask(Method::GET, path, "", &[("authorization", "Bearer of-nobody")]).await;
     let events = audited.events(path);
-    let told: Vec<_> =
+    let recorded: Vec<_> =
         events.iter().map(|e| (e["user"]["username"].as_str(), e["responseStatus"]["code"].as_u64())).collect();
-    assert_eq!(told, [(Some("ann"), Some(403)), (Some("admin"), Some(403)), (None, Some(401))]);
+    assert_eq!(recorded, [(Some("ann"), Some(403)), (Some("admin"), Some(403)), (None, Some(401))]);
     assert_eq!(events[0]["responseStatus"]["reason"], "Forbidden");
     assert_eq!(events[0]["annotations"]["authorization.k8s.io/decision"], "forbid");
     assert_eq!(events[1]["impersonatedUser"]["username"], "bob");
@@ -149,7 +149,7 @@ async fn a_watch_has_a_beginning_and_an_end() {
     assert!(audited.events("/metrics").is_empty());
 }
 
-/// A device that is always full: every write fails.
+/// The log is `/dev/full`, where every write fails.
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_down_is_refused_in_strict_mode_alone() {
@@ -166,7 +166,7 @@ async fn what_cannot_be_written_down_is_refused_in_strict_mode_alone() {
             assert_eq!(answer.text, format!("Internal Server Error: {path:?}: failed to store audit event\n"));
             let metrics = api.get("/metrics").await.text;
             assert!(metrics.contains("\napiserver_audit_requests_rejected_total 1\n"), "{metrics}");
-            // Nothing was done.
+            // The secret was not created.
             assert!(api.server.server.registry.row_of("", "secrets").unwrap().1.cacher.snapshot().unwrap().is_empty());
         }
     }
@@ -199,7 +199,7 @@ async fn batches_are_written_when_they_are_full_or_old_or_at_the_end() {
     assert_eq!(count(), 5, "the last one");
 }
 
-/// Takes what a webhook is sent, and fails at first.
+/// The webhook fails once, and gets the same list again.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_gets_lists_and_is_tried_again() {
     use axum::body::{Body, to_bytes};

@@ -2,11 +2,11 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/filters/audit.go.
 //!
-//! Deviation: a request's object stands there as the client sent it, without defaults.
+//! Deviation: an event has the object of a request as the client sent it, without defaults.
 
 use super::Audit;
 use super::event::{Event, response_status, without_managed_fields};
-use super::overheard::{Copy, Overheard};
+use super::observed_body::{Copy, ObservedBody};
 use super::policy::{Decision, Level, Stage};
 use crate::media;
 use axum::body::{Body, to_bytes};
@@ -26,21 +26,22 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
+/// The audit of one request.
 pub struct Trail {
     audit: Arc<Audit>,
     decision: Decision,
     event: Event,
     format: Format,
-    /// What the client sent, as far as somebody read it.
+    /// The part of the body that the server has read.
     request: Option<Copy>,
-    /// Nobody knows who it is: the answer is all there is to tell.
+    /// Authentication failed. Only the answer is recorded.
     unauthenticated: bool,
     long_running: bool,
     panic: Option<String>,
 }
 
 impl Trail {
-    /// `None` where the policy says so.
+    /// Begins the audit of a request; `None` if the policy does not record it.
     pub fn begin(
         audit: &Arc<Audit>,
         audit_id: &str,
@@ -66,7 +67,7 @@ impl Trail {
         })
     }
 
-    /// False where the request has to fail because this could not be written down.
+    /// Records the arrival. Returns false if the request must fail because the event could not be stored.
     pub async fn received(&self) -> bool {
         let stored = self.process(self.event.clone()).await;
         if !stored {
@@ -75,7 +76,7 @@ impl Trail {
         stored
     }
 
-    /// As whom the request acts.
+    /// Records the impersonated user, if the request acts as a user other than its sender.
     pub fn acts_as(&mut self, user: &UserInfo) {
         let user = user.to_value();
         if user != self.event.user {
@@ -83,25 +84,27 @@ impl Trail {
         }
     }
 
-    /// A body that is listened to, if what it says is to be written down.
-    pub fn overhear(&mut self, body: Body) -> Body {
+    /// Copies the body of the request while the server reads it, if the level includes the object.
+    pub fn copy_request(&mut self, body: Body) -> Body {
         if self.decision.level < Level::Request {
             return body;
         }
-        let (body, copy) = Overheard::copied(body, MAX_BODY_BYTES);
+        let (body, copy) = ObservedBody::copied(body, MAX_BODY_BYTES);
         self.request = Some(copy);
         body
     }
 
+    /// Notes that the handling of the request panicked.
     pub fn panicked(&mut self, why: &str) {
         self.panic = Some(why.to_owned());
     }
 
+    /// Passes an event on, unless the policy omits its stage.
     async fn process(&self, event: Event) -> bool {
         self.decision.omit_stages.contains(&event.stage) || self.audit.process(event).await
     }
 
-    /// Writes down how it went. The answer goes on, perhaps in another body.
+    /// Records the answer, and returns it.
     pub async fn answered(
         mut self,
         response: Response<Body>,
@@ -112,7 +115,7 @@ impl Trail {
         if let (Some(reference), Some(name)) = (&mut self.event.object_ref, created) {
             reference.name_if_unknown(name);
         }
-        self.tell_request();
+        self.add_request_object();
         let code = response.status().as_u16();
         if let Some(why) = &self.panic {
             let mut status = response_status(code, None);
@@ -124,21 +127,21 @@ impl Trail {
             return response;
         }
         if self.long_running && code < 400 {
-            return self.begun(response).await;
+            return self.started(response).await;
         }
         let wants_body = self.decision.level == Level::RequestResponse || code >= 400;
         let (response, body) = if wants_body { read(response).await } else { (response, None) };
         self.event.response_status = Some(response_status(code, body.as_ref()));
         if self.decision.level == Level::RequestResponse {
-            self.event.response_object = body.map(|body| self.shown(body));
+            self.event.response_object = body.map(|body| self.without_omitted(body));
         }
         let stage = if self.unauthenticated { Stage::ResponseStarted } else { Stage::ResponseComplete };
         self.process(self.event.at(stage, self.audit.env.wall())).await;
         response
     }
 
-    /// An answer that goes on for long: its end is written down when it comes.
-    async fn begun(mut self, response: Response<Body>) -> Response<Body> {
+    /// Records the start of a long-running answer, and its end when the body ends.
+    async fn started(mut self, response: Response<Body>) -> Response<Body> {
         self.event.response_status = Some(response_status(response.status().as_u16(), None));
         self.process(self.event.at(Stage::ResponseStarted, self.audit.env.wall())).await;
         if self.decision.omit_stages.contains(&Stage::ResponseComplete) {
@@ -146,31 +149,33 @@ impl Trail {
         }
         let Self { audit, event, .. } = self;
         let end = move || audit.process_soon(event.at(Stage::ResponseComplete, audit.env.wall()));
-        response.map(|body| Overheard::until_end(body, end))
+        response.map(|body| ObservedBody::until_end(body, end))
     }
 
-    /// What the client sent, if it is to be told and can be read.
-    fn tell_request(&mut self) {
+    /// Adds the object that the client sent, if it was copied and can be decoded.
+    fn add_request_object(&mut self) {
         let Some(copy) = self.request.take() else { return };
         let bytes = std::mem::take(&mut *copy.lock());
         if bytes.is_empty() {
             return;
         }
         let Ok(document) = Document::parse(self.format, &bytes) else { return };
-        let object = whole(document);
+        let object = decoded(document);
         if let Some(reference) = self.event.object_ref.as_mut().filter(|_| object.get("metadata").is_some()) {
             reference.complete(&object);
         }
-        self.event.request_object = Some(self.shown(object));
+        self.event.request_object = Some(self.without_omitted(object));
     }
 
-    fn shown(&self, object: Value) -> Value {
+    /// Removes `managedFields` if the policy omits them.
+    fn without_omitted(&self, object: Value) -> Value {
         if self.decision.omit_managed_fields { without_managed_fields(object) } else { object }
     }
 }
 
-/// What a body says. Protobuf is read by the type that it names; of one that is not known here, only its name is told.
-fn whole(document: Document<'_>) -> Value {
+/// Returns the object of a body. Protobuf is decoded by the type that it names; for an unknown type only the name of
+/// the type is returned.
+fn decoded(document: Document<'_>) -> Value {
     if document.format != Format::Protobuf {
         return document.value;
     }
@@ -180,27 +185,27 @@ fn whole(document: Document<'_>) -> Value {
     let gvk = Gvk::new(group, version, text("kind"));
     let schema = match Catalogue::builtin().by_gvk(&gvk) {
         Some(target) => target.served().schema.clone(),
-        // What goes to every resource, and to subresources.
+        // DeleteOptions are sent to every resource. The other kinds are those of subresources.
         None if gvk.kind == "DeleteOptions" => builtin_type("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"),
         None => {
             let package = group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
             builtin_type(&format!("io.k8s.api.{package}.{version}.{}", gvk.kind))
         }
     };
-    let Ok(decoded) = decode_document(&schema, document) else { return named };
-    let mut value = decoded.value;
+    let Ok(complete) = decode_document(&schema, document) else { return named };
+    let mut value = complete.value;
     for key in ["apiVersion", "kind"] {
         value[key] = named[key].clone();
     }
     value
 }
 
-/// The same answer, and what it says, if that is JSON.
+/// Reads the body of an answer. Returns the answer with it, and its value if it is JSON.
 async fn read(response: Response<Body>) -> (Response<Body>, Option<Value>) {
     let (head, body) = response.into_parts();
     let bytes = match to_bytes(body, usize::MAX).await {
         Ok(bytes) => bytes,
-        // What was lost on the way is lost for the client too.
+        // The client gets the error in place of the body.
         Err(error) => return (Response::from_parts(head, Body::new(error.to_string())), None),
     };
     let value = match is_gzip(&head.headers) {

@@ -1,4 +1,4 @@
-//! `Truncation`: events that are too large are written down without the objects in them.
+//! `Truncation`: removes the objects from events that are too large, and splits batches that are too large.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/audit/truncate.
 
@@ -6,22 +6,23 @@ use super::event::Event;
 use super::policy::Level;
 use std::sync::Arc;
 
-/// What an event says that was cut.
+/// Annotation of an event whose objects were removed.
 const ANNOTATION: (&str, &str) = ("audit.k8s.io/truncated", "true");
 
-/// Limits of what is written at once, as JSON.
+/// Limits of the sizes of events and batches, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truncation {
     pub max_event_bytes: usize,
     pub max_batch_bytes: usize,
 }
 
+/// Returns the size of an event as JSON.
 fn bytes(event: &Event) -> usize {
     serde_json::to_vec(event).expect("an event is plain data").len()
 }
 
 impl Truncation {
-    /// As much of an event as may be; `None` where even what is known without its objects is too much.
+    /// Returns the event, without its objects if it is too large; `None` if it is too large even so.
     pub fn fit(&self, event: &Arc<Event>) -> Option<Arc<Event>> {
         if bytes(event) <= self.max_event_bytes {
             return Some(event.clone());
@@ -35,7 +36,7 @@ impl Truncation {
         (bytes(&bare) <= self.max_event_bytes).then(|| Arc::new(bare))
     }
 
-    /// A batch in pieces that are small enough, each with one event at least.
+    /// Splits a batch into pieces within the limit, each of at least one event.
     pub fn pieces<'a>(&self, batch: &'a [Arc<Event>]) -> Vec<&'a [Arc<Event>]> {
         let mut pieces = Vec::new();
         let (mut start, mut piece_bytes) = (0, 0);

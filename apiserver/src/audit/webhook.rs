@@ -1,4 +1,4 @@
-//! `Webhook`: sends events to a server of somebody else's.
+//! `Webhook`: sends events to a remote server.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/audit/webhook and pkg/util/webhook.
 
@@ -14,15 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const USER_AGENT: &str = "kube-apiserver-orrery";
-/// Attempts at one batch, and how much longer each pause is than the one before.
+/// Attempts at one batch.
 const ATTEMPTS: u32 = 5;
+/// Growth of the pause from attempt to attempt.
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
-/// An attempt that takes longer has failed.
+/// Timeout of one attempt.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Nobody reads more of an answer than its code.
+/// Limit of an answer's body, which is read and discarded.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
+/// Sends events to the server of a kubeconfig file.
 #[derive(Clone)]
 pub struct Webhook {
     env: Env,
@@ -32,25 +34,27 @@ pub struct Webhook {
     initial_backoff: Duration,
 }
 
-/// Why an attempt failed, and whether another one may do better.
+/// A failed attempt.
 struct Failure {
     why: String,
-    again: bool,
+    /// Another attempt may succeed.
+    retry: bool,
 }
 
 impl Webhook {
-    /// The connection is that of a kubeconfig file; the path of its server is where events go.
+    /// Connects to the server of a kubeconfig file. Events are sent to the path in its URL.
     pub fn new(env: &Env, connection: &Connection, initial_backoff: Duration) -> Result<Self, String> {
         let no_url = || format!("{:?} is no URL", connection.server);
         let server: Uri = connection.server.parse().map_err(|_| no_url())?;
         let (Some(scheme), Some(authority)) = (server.scheme_str(), server.authority()) else { return Err(no_url()) };
         let path = server.path_and_query().map_or("/", |path| path.as_str()).parse().map_err(|_| no_url())?;
-        // The path is the whole of it, and not what stands before others.
+        // The client would take the path of the server as a prefix, so it is sent with each request instead.
         let host = Connection { server: format!("{scheme}://{authority}"), ..connection.clone() };
         let client = Client::connect(env, &host, USER_AGENT).map_err(|error| error.to_string())?;
         Ok(Self { env: env.clone(), client, path, random: env.random("apiserver/audit"), initial_backoff })
     }
 
+    /// Sends a batch, and repeats that after failures.
     pub async fn send(&self, events: &[Arc<Event>]) -> Result<(), String> {
         let events: Vec<&Event> = events.iter().map(Arc::as_ref).collect();
         let list = json!({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": events});
@@ -60,13 +64,13 @@ impl Webhook {
         loop {
             match self.attempt(&body).await {
                 Ok(()) => return Ok(()),
-                Err(Failure { why, again }) if !again || attempt == ATTEMPTS => return Err(why),
+                Err(Failure { why, retry }) if !retry || attempt == ATTEMPTS => return Err(why),
                 Err(_) => {}
             }
             attempt += 1;
             tokio::select! {
                 biased;
-                // At the end there is time for one more attempt.
+                // The next attempt is the last one at shutdown.
                 () = self.env.shutdown().cancelled() => attempt = ATTEMPTS,
                 () = self.env.sleep(self.random.jitter(pause, JITTER)) => {}
             }
@@ -82,17 +86,17 @@ impl Webhook {
         request.headers_mut().insert(header::CONTENT_TYPE, json_type);
         let exchange = async {
             let sent = self.client.send(request).await;
-            let answer = sent.map_err(|error| Failure { why: error.to_string(), again: true })?;
+            let answer = sent.map_err(|error| Failure { why: error.to_string(), retry: true })?;
             let code = answer.status();
             // Read to its end, so that the connection can be used again.
             let _ = to_bytes(answer.into_body(), MAX_ANSWER_BYTES).await;
             if code.is_success() {
                 return Ok(());
             }
-            let again = code.is_server_error() || code.as_u16() == 429;
-            Err(Failure { why: format!("the webhook answered {code}"), again })
+            let retry = code.is_server_error() || code.as_u16() == 429;
+            Err(Failure { why: format!("the webhook answered {code}"), retry })
         };
         let answer = self.env.timeout(LIMIT, exchange).await;
-        answer.unwrap_or_else(|_| Err(Failure { why: "context deadline exceeded".to_owned(), again: true }))
+        answer.unwrap_or_else(|_| Err(Failure { why: "context deadline exceeded".to_owned(), retry: true }))
     }
 }

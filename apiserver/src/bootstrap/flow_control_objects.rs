@@ -1,7 +1,8 @@
-//! Keeps the flow schemas and priority levels of every cluster there, and as they shall be.
+//! Creates the FlowSchemas and PriorityLevelConfigurations that every cluster has, and repairs them.
 //!
-//! The mandatory ones are what they are. The others follow this server's own as long as their annotation says so, and come
-//! back when they are deleted. Corresponds to k8s.io/apiserver/pkg/util/apihelpers and pkg/registry/flowcontrol/ensurer.
+//! Mandatory objects always have the built-in spec. Suggested ones have it as long as their annotation
+//! `autoupdate-spec` is true. Deleted objects are created again. Corresponds to k8s.io/apiserver/pkg/util/apihelpers
+//! and pkg/registry/flowcontrol/ensurer.
 
 use registry::Registry;
 use registry::mutation::Edit;
@@ -17,7 +18,7 @@ use strategy::validation::flow_schemas::AUTOUPDATE;
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 
-/// Looks at the caches, so that nothing is asked of the store while all is well.
+/// Compares the caches with the built-in objects, so that the store is not read while they are equal.
 pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
     if registry.row_of(GROUP, "flowschemas").is_err() {
         return Ok(());
@@ -41,7 +42,7 @@ pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
         let (target, row) = registry.row_of(GROUP, resource)?;
         for (_, object) in row.cacher.snapshot()?.iter() {
             let name = object.index.name.clone();
-            // A server of another version began with it.
+            // Only objects that a server of another version created are deleted.
             if names.contains(&(resource, name.clone()))
                 || object.peek()["metadata"]["annotations"][AUTOUPDATE] != "true"
             {
@@ -58,6 +59,7 @@ pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
     Ok(())
 }
 
+/// Updates one object to the repaired one.
 async fn write(
     registry: &Registry,
     resource: &str,
@@ -72,19 +74,19 @@ async fn write(
     mutation.manager = MANAGER;
     let edit = |current: &Value| Ok(repaired(current, wanted, mandatory).unwrap_or_else(|| current.clone()));
     match registry.update(&mut mutation, &Edit(edit)).await {
-        // Deleted meanwhile: it comes back the next time.
+        // It was deleted in the meantime: the next round creates it.
         Err(error) if error.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
 
-/// The object as it shall be, if it is not so.
+/// Returns the repaired object, or `None` if the current one is right.
 fn repaired(current: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
     let follows = match current["metadata"]["annotations"][AUTOUPDATE].as_str() {
         _ if mandatory => true,
         Some("true") => true,
         Some("false") => false,
-        // Nobody has said it: whoever has changed the spec wanted it so.
+        // Without the annotation, a spec that was changed keeps the change.
         _ => current["metadata"]["generation"] == 1,
     };
     let mut object = current.clone();

@@ -1,17 +1,18 @@
-//! The namespaces and priority classes that every cluster has.
+//! The namespaces, priority classes and the token tracking ConfigMap that every cluster has.
 //!
 //! Corresponds to pkg/controlplane/controller/systemnamespaces and pkg/registry/scheduling/rest.
 
 use serde_json::{Value, json};
 
-/// Looked after as long as the server runs.
+/// Namespaces that are created again whenever they are missing.
 pub const NAMESPACES: &[&str] = &["kube-system", "kube-public", "kube-node-lease", "default"];
 
 pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// Since when the use of tokens in secrets is written down: before that day nobody can say that one is not needed.
+/// Makes the ConfigMap with the day since which uses of legacy tokens are recorded. A token that has no record may have
+/// been used before that day.
 ///
 /// Corresponds to pkg/controlplane/controller/legacytokentracking.
 pub fn token_tracking(today: &str) -> Value {
@@ -23,7 +24,7 @@ pub fn token_tracking(today: &str) -> Value {
     })
 }
 
-/// Name, value, description.
+/// Priority classes: name, value, description.
 const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
     (
         "system-node-critical",

@@ -1,9 +1,9 @@
-//! The flags that API servers of one store should agree on, and what becomes of a cluster where they do not.
+//! Compares the flags that should be equal on all API servers of one store.
 //!
-//! Each server writes down its own beside its lease ([`super::master_leases`]), and compares those of the others. None
-//! of these differences harms what is stored (keys, values and reservations are the same for all servers), so nobody is
-//! refused; but what a client gets depends on whom it asks. The range of Services is compared with the cluster's
-//! ServiceCIDR, which outlives its servers.
+//! Each server writes its flags into its lease ([`super::master_leases`]), and compares those of the other servers.
+//! Different flags do not damage the store, because keys, values and reservations are the same for all servers. So no
+//! server is refused, but the answer to a request depends on the server. The range of Services is not among these
+//! flags: it is compared with the cluster's ServiceCIDR, which exists without any server.
 
 use crate::config::Config;
 use access::authn::Authentication;
@@ -14,15 +14,16 @@ use std::collections::BTreeMap;
 /// Values by the names of their flags.
 pub type Flags = BTreeMap<String, String>;
 
-/// When two servers agree.
+/// The condition under which the flags of two servers agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rule {
-    /// Both say the same.
+    /// Both have the same values.
     Equal,
-    /// This one accepts what the other makes, the first of its values.
+    /// This server's values contain the first value of the other one, by which that server issues tokens.
     Accepts,
 }
 
+/// A flag that is compared.
 struct Row {
     flag: &'static str,
     rule: Rule,
@@ -30,9 +31,9 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    // Else a user of one server is a stranger to the other.
+    // Otherwise one server does not authenticate the users of the other.
     Row { flag: "client-ca-file", rule: Rule::Equal, values: |config, _| client_authority(config) },
-    // Else a token of one server is none to the other.
+    // Otherwise one server does not accept the tokens that the other issues.
     Row {
         flag: "service-account-issuer",
         rule: Rule::Accepts,
@@ -46,13 +47,13 @@ const ROWS: &[Row] = &[
             tokens.flat_map(|tokens| tokens.key_ids().map(str::to_owned)).collect()
         },
     },
-    // Else one allows what the other refuses.
+    // Otherwise one server allows requests that the other forbids.
     Row {
         flag: "authorization-mode",
         rule: Rule::Equal,
         values: |config, _| config.authorization.authorization_mode.iter().map(ToString::to_string).collect(),
     },
-    // Else one stores what the other would change or refuse.
+    // Otherwise one server stores objects that the other would change or refuse.
     Row {
         flag: "enable-admission-plugins",
         rule: Rule::Equal,
@@ -61,13 +62,13 @@ const ROWS: &[Row] = &[
             names.into_iter().map(str::to_owned).collect()
         },
     },
-    // Else a controller sees and collects what one of them serves, and takes it for everything.
+    // Otherwise the garbage collector takes the resources of one server for all there are.
     Row {
         flag: "runtime-config",
         rule: Rule::Equal,
         values: |config, _| config.runtime_config.iter().map(ToString::to_string).collect(),
     },
-    // Else the ports that one gives out are the other's errors.
+    // Otherwise one server allocates node ports that the other reports as errors.
     Row {
         flag: "service-node-port-range",
         rule: Rule::Equal,
@@ -75,19 +76,19 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// The authority's fingerprint. A server without the file would not have started.
+/// Returns the fingerprint of the authority of clients. The file exists, because the start has read it.
 fn client_authority(config: &Config) -> Vec<String> {
     let file = config.serving.client_ca_file.as_ref().and_then(|path| std::fs::read(path).ok());
     file.iter().map(|pem| Sha256::digest(pem).iter().take(8).map(|byte| format!("{byte:02x}")).collect()).collect()
 }
 
-/// What this server writes down.
+/// Returns the flags of this server.
 pub fn own(config: &Config, authentication: &Authentication) -> Flags {
     ROWS.iter().map(|row| (row.flag.to_owned(), (row.values)(config, authentication).join(","))).collect()
 }
 
-/// Where another server's flags do not agree with this one's, in the order of the table. What it does not tell is not
-/// compared: it may be an older version.
+/// Describes the flags on which another server does not agree with this one, in the order of the table. A flag that is
+/// missing in the other lease is not compared, because that server may be of an older version.
 pub fn differences(own: &Flags, other: &Flags) -> Vec<String> {
     let differs = |row: &&Row| match (own.get(row.flag), other.get(row.flag)) {
         (Some(own), Some(other)) => match row.rule {
@@ -100,9 +101,9 @@ pub fn differences(own: &Flags, other: &Flags) -> Vec<String> {
         "" => "nothing".to_owned(),
         value => value.to_owned(),
     };
-    let tell =
+    let describe =
         |row: &Row| format!("--{} is {} here and {} there", row.flag, shown(own, row.flag), shown(other, row.flag));
-    ROWS.iter().filter(differs).map(tell).collect()
+    ROWS.iter().filter(differs).map(describe).collect()
 }
 
 #[cfg(test)]

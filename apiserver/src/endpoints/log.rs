@@ -27,7 +27,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let pod = call.server.registry.read_object(target, call.namespace(target), name, "").await?.value();
     let container = container_choice::chosen(&pod, call.info.query.text("container"))?;
     let Some(agent) = container_choice::agent(call, &pod).await? else { return Ok(nothing_yet()) };
-    let place = call.server.upstreams.node_agents.place()?;
+    let permit = call.server.upstreams.node_agents.permit()?;
     let namespace = object_meta::text(&pod, "namespace");
     let path = format!("/containerLogs/{namespace}/{name}/{container}{}", options.query());
     let sent = call
@@ -41,7 +41,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         return Err(refused(found, name).await);
     }
     let mut answer = answer::response(200, "text/plain", Bytes::new());
-    *answer.body_mut() = call.server.upstreams.node_agents.streamed(found.into_body(), place);
+    *answer.body_mut() = call.server.upstreams.node_agents.streamed(found.into_body(), permit);
     Ok(answer)
 }
 

@@ -65,13 +65,13 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     for (name, value) in call.headers().iter().filter(|(name, _)| is_passed(name)) {
         headers.append(name, value.clone());
     }
-    let place = call.server.upstreams.node_agents.place()?;
+    let permit = call.server.upstreams.node_agents.permit()?;
     if is_upgrade {
-        return upgrade::answer(call, &agent, &path, headers, place).await;
+        return upgrade::answer(call, &agent, &path, headers, permit).await;
     }
     let sent = call.server.upstreams.node_agents.send(&agent, call.parts.method.clone(), &path, headers, body).await;
     let found = sent.map_err(|error| Status::unavailable(format!("error trying to reach service: {error}")))?;
-    Ok(found.map(|body| call.server.upstreams.node_agents.streamed(body, place)))
+    Ok(found.map(|body| call.server.upstreams.node_agents.streamed(body, permit)))
 }
 
 /// The path and query behind the subresource, as they were written.

@@ -39,7 +39,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         return Err(Status::bad_request("Upgrade request required"));
     }
     let path = format!("{place}?{}", connect::kubelet_query(&options));
-    let held = call.server.upstreams.node_agents.place()?;
+    let held = call.server.upstreams.node_agents.permit()?;
     upgrade::answer(call, &agent, &path, passed_on(call.headers()), held).await
 }
 

@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
 
 use super::Call;
-use crate::node_agents::{Agent, Place};
+use crate::node_agents::{Agent, StreamPermit};
 use axum::body::Body;
 use http::{HeaderMap, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -23,7 +23,7 @@ pub async fn answer(
     agent: &Agent,
     path: &str,
     headers: HeaderMap,
-    place: Place,
+    permit: StreamPermit,
 ) -> Result<Response<Body>, Status> {
     let upgrade = call.parts.extensions.get::<OnUpgrade>().cloned();
     let upgrade = upgrade.ok_or_else(|| Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"))?;
@@ -31,11 +31,11 @@ pub async fn answer(
     let sent = agents.send(agent, call.parts.method.clone(), path, headers, Body::empty()).await;
     let mut found = sent.map_err(|error| Status::failure(500, "", format!("error dialing backend: {error}")))?;
     if found.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(found.map(|body| agents.streamed(body, place)));
+        return Ok(found.map(|body| agents.streamed(body, permit)));
     }
     let of_agent = hyper::upgrade::on(&mut found);
     let end = call.server.env.shutdown().clone();
-    call.server.env.spawn(async move { tunnel(upgrade, of_agent, place, end).await });
+    call.server.env.spawn(async move { tunnel(upgrade, of_agent, permit, end).await });
     Ok(found.map(|_| Body::empty()))
 }
 

@@ -1,7 +1,7 @@
-//! The server's own metrics, under the names, labels and buckets that kube-apiserver gives them: a dashboard for a real
-//! cluster finds what it looks for.
+//! The metrics of the API server, with the names, labels and buckets of kube-apiserver, so that dashboards work
+//! unchanged.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics and its like beside other packages.
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics and to the metrics of other packages.
 
 mod objects;
 mod requests;
@@ -11,10 +11,10 @@ mod tests;
 use access::metrics::AccessMetrics;
 use component_base::env::Env;
 use component_base::version;
-pub use objects::show_objects;
+pub use objects::register_object_counts;
 pub use requests::{Answered, Requests, WatchMeters};
 
-/// What the stages of a request count and measure.
+/// The metrics that the stages of a request update.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub requests: Requests,
@@ -22,7 +22,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// `reported` is the version that clients are told.
+    /// Registers the metrics. `reported` is the version that `/version` reports.
     pub fn register(env: &Env, reported: &str) -> Self {
         let build = env.metrics().gauges("kubernetes_build_info", "Which release this is");
         build.get_or_create(&version::Info::of_server(reported).labels()).set(1);

@@ -1,4 +1,4 @@
-//! How many objects of each kind there are.
+//! Gauges of the number of objects of each resource.
 //!
 //! Corresponds to the gauges of k8s.io/apiserver/pkg/storage/etcd3/metrics.
 
@@ -6,15 +6,15 @@ use component_base::env::Env;
 use registry::Registry;
 use std::sync::{Arc, Weak};
 
-/// Counts whenever somebody looks, for as long as the registry is there.
-pub fn show_objects(env: &Env, registry: &Arc<Registry>) {
+/// Registers gauges that are counted when the metrics are read, as long as the registry exists.
+pub fn register_object_counts(env: &Env, registry: &Arc<Registry>) {
     let metrics = env.metrics();
     let by_group = metrics.gauges("apiserver_resource_objects", "Objects by group and resource");
     let by_name = metrics.gauges("apiserver_storage_objects", "Objects by resource");
     let registry: Weak<Registry> = Arc::downgrade(registry);
     metrics.before_encoding(move || {
         let Some(registry) = registry.upgrade() else { return false };
-        // Custom resources come and go.
+        // A custom resource may have been removed since the last time.
         by_group.clear();
         by_name.clear();
         for row in registry.rows() {

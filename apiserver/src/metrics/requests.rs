@@ -1,4 +1,4 @@
-//! Requests: how many, how long, how large.
+//! Metrics of requests: their number, duration and size.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics.
 
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Upper bounds in seconds, as kube-apiserver's.
+/// Bucket bounds of durations, in seconds.
 const SECONDS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
-/// In bytes: of whole answers, and of events.
+/// Bucket bounds of the sizes of answers and of watch events, in bytes.
 const ANSWER_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const EVENT_BYTES: &[f64] = &[1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
-/// Of resources, and the methods of other paths.
+/// Verbs of resources, and methods of other paths. The others are counted as `OTHER`.
 const VERBS: &[&str] =
     &["get", "list", "watch", "patch", "delete", "deletecollection", "post", "put", "head", "options", "connect"];
 
-/// What is counted and measured of requests.
+/// The metrics of all requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     total: Counters,
-    /// By the labels of `total`, so that a request looks once for all that it is measured by.
+    /// The metrics of one request by the labels of `total`, so that a request needs one lookup.
     known: Arc<RwLock<BTreeMap<Labels, Arc<Meters>>>>,
     durations: Histograms,
     service_levels: Histograms,
@@ -41,7 +41,7 @@ pub struct Requests {
     watch_sizes: Histograms,
 }
 
-/// What requests of one kind and code are measured by.
+/// The metrics of requests with the same labels.
 #[derive(Debug)]
 struct Meters {
     total: Counter,
@@ -50,7 +50,7 @@ struct Meters {
     size: OnceLock<Histogram>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     pub code: u16,
@@ -60,7 +60,7 @@ pub struct Answered {
     pub dry_run: bool,
 }
 
-/// What one watch counts.
+/// The metrics of one watch.
 #[derive(Debug)]
 pub struct WatchMeters {
     pub open: Gauge,
@@ -96,15 +96,15 @@ impl Requests {
         }
     }
 
-    /// A request is answered. `served`: this server has such a resource; names that a client made up are not counted
-    /// under it, or there would be no end of them.
+    /// Records an answered request. `served` is false if the server has no such resource. The request is then counted
+    /// without the names in its URL, because clients could invent any number of them.
     pub fn observe(&self, info: &RequestInfo, served: bool, answered: Answered) {
         let kind = if served { labels_of(info) } else { labels_of(&RequestInfo::default()) };
         let is_long = info.is_long_running();
         let mut labels = Labels::with_capacity(kind.len() + 3);
         labels.push(("code", answered.code.to_string()));
         labels.extend(kind);
-        // Those of the kind, and those with the dry run behind them, are parts of the whole.
+        // The labels of the other metrics are slices of these.
         let kind = 1..labels.len();
         labels.push(("dry_run", if is_long { String::new() } else { dry_run(answered) }));
         let kind_and_dry_run = 1..labels.len();
@@ -123,6 +123,7 @@ impl Requests {
         }
     }
 
+    /// Returns the metrics of requests with these labels.
     fn meters(&self, labels: &Labels) -> Arc<Meters> {
         if let Some(known) = self.known.read().get(labels) {
             return known.clone();
@@ -133,12 +134,13 @@ impl Requests {
         self.known.write().entry(labels.clone()).or_insert(meters).clone()
     }
 
+    /// Returns the gauge of requests in flight, for mutating requests or for the others.
     pub fn in_flight(&self, info: &RequestInfo) -> Gauge {
         let kind = if info.is_mutating() { "mutating" } else { "readOnly" }.to_owned();
         self.in_flight.get_or_create(&vec![("request_kind", kind)]).clone()
     }
 
-    /// Of the watches of one resource.
+    /// Returns the metrics of the watches of one resource.
     pub fn watch(&self, info: &RequestInfo) -> WatchMeters {
         let names =
             vec![("group", info.group.clone()), ("resource", info.resource.clone()), ("version", info.version.clone())];
@@ -166,8 +168,8 @@ fn labels_of(info: &RequestInfo) -> Labels {
     ]
 }
 
-/// `LIST`, `WATCH`, `POST`, …: Kubernetes counts creations as the methods they are, and methods that a client made up
-/// as one.
+/// Returns the label `verb`: `LIST`, `WATCH`, `POST`, …. Creations and updates are counted by their methods, unknown
+/// methods as `OTHER`.
 fn verb(info: &RequestInfo) -> String {
     match info.verb.as_str() {
         "create" => "POST".to_owned(),
@@ -177,7 +179,7 @@ fn verb(info: &RequestInfo) -> String {
     }
 }
 
-/// Paths that are no resources have their first segment for a name, so that no client can invent more.
+/// Returns the label `subresource`. A path that is not a resource has its first segment there, if it is a known one.
 fn subresource(info: &RequestInfo) -> String {
     if info.is_resource {
         return info.subresource.clone();

@@ -1,4 +1,4 @@
-//! The names and labels that dashboards look for, after some requests of each kind.
+//! Tests of the names and labels of the metrics, after some requests of each kind.
 
 use crate::config::Config;
 use crate::testing::Api;
@@ -74,7 +74,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The labels of each family in a text of metrics, buckets' bounds aside.
+/// Returns the labels of each metric family in a text, without `le`.
 fn labels_of(text: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -113,7 +113,7 @@ async fn families_have_the_labels_of_the_original() {
     );
 }
 
-/// Nobody makes the server remember names that he made up.
+/// Names that clients invent do not become labels.
 #[tokio::test(start_paused = true)]
 async fn names_that_clients_make_up_are_not_counted_under() {
     let api = Api::start().await;

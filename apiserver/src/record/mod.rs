@@ -137,7 +137,7 @@ impl Record {
     /// A body that the trail listens to, where it has to.
     pub fn overhear(&mut self, body: Body) -> Body {
         match &mut self.trail {
-            Some(trail) => trail.overhear(body),
+            Some(trail) => trail.copy_request(body),
             None => body,
         }
     }

@@ -1,4 +1,4 @@
-//! `--authentication-config` while the server runs: what the file says next is what counts.
+//! Reloads the file of `--authentication-config` when it changes.
 //!
 //! Corresponds to the reloading of pkg/kubeapiserver/options/authentication.go.
 
@@ -16,12 +16,13 @@ const RELOADS: ReloadMetrics = ReloadMetrics {
     last: "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
 };
 
-/// Until shutdown.
+/// Follows the file until shutdown.
 pub async fn run(env: Env, config: Config, authentication: Arc<Authentication>, path: PathBuf) {
     let file = path.clone();
     let apply = || {
-        let said = IssuerOptions::of_file(&file, &config.service_account_issuer).map_err(|error| error.to_string())?;
-        authentication.replace(ActiveConfiguration::new(&env, said, config.allows_anonymous()));
+        let configured =
+            IssuerOptions::of_file(&file, &config.service_account_issuer).map_err(|error| error.to_string())?;
+        authentication.replace(ActiveConfiguration::new(&env, configured, config.allows_anonymous()));
         Ok(())
     };
     configuration_file::follow(env.clone(), path, RELOADS, apply).await;

@@ -1,6 +1,6 @@
-//! On which day the token of a secret was used last is written on the secret, so that people see which nobody needs.
+//! Labels the Secret of a legacy token with the day of its last use, so that administrators can find unused tokens.
 //!
-//! Corresponds to patchSecretWithLastUsedDate in pkg/serviceaccount/legacy.go; here no request waits for it.
+//! Corresponds to patchSecretWithLastUsedDate in pkg/serviceaccount/legacy.go. Here no request waits for the write.
 
 use access::authn::Authentication;
 use access::authn::legacy_token::{LAST_USED, day_of};
@@ -12,7 +12,7 @@ use request::UserInfo;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Until shutdown.
+/// Writes the labels until the server begins to terminate.
 pub async fn run(upkeep: Upkeep, authentication: Arc<Authentication>) {
     let follow = async {
         loop {
@@ -20,7 +20,7 @@ pub async fn run(upkeep: Upkeep, authentication: Arc<Authentication>) {
             let today = day_of(upkeep.env.wall());
             for (namespace, name) in used {
                 if let Err(error) = write(&upkeep.registry, &namespace, &name, &today).await {
-                    // The next use tries again.
+                    // The next use of the token tries again.
                     tracing::debug!(namespace, name, %error, "the last use of a token is not written down");
                 }
             }
@@ -29,6 +29,7 @@ pub async fn run(upkeep: Upkeep, authentication: Arc<Authentication>) {
     upkeep.until_end(follow).await;
 }
 
+/// Sets the label of one Secret.
 async fn write(registry: &Registry, namespace: &str, name: &str, today: &str) -> registry::Result<()> {
     let (target, _) = registry.row_of("", "secrets")?;
     let user = UserInfo::apiserver();
@@ -61,7 +62,7 @@ mod tests {
         api.ask(Method::POST, REVIEWS, review, &[("authorization", &bearer)]).await
     }
 
-    /// Why a token is refused, as a TokenReview says.
+    /// Returns the error of a TokenReview for a token.
     async fn why(api: &Api, token: &str) -> String {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
         let review = api.create("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
@@ -72,7 +73,7 @@ mod tests {
         SigningKey::from_pem(fixtures::SERVICE_ACCOUNT_KEY).unwrap().sign(claims).unwrap()
     }
 
-    /// The account `robot`, its secret `robot-token`, and the token in it.
+    /// Creates the account `robot` and its secret `robot-token`. Returns the token in it and the token's claims.
     async fn robot(api: &Api) -> (String, Value) {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
         let account = api.create(ACCOUNTS, account).await;
@@ -100,14 +101,14 @@ mod tests {
         let answer = who(&api, &token).await;
         assert_eq!(answer.body["status"]["userInfo"]["username"], "system:serviceaccount:default:robot");
         assert_eq!(answer.warnings(), [""; 0]);
-        // When it was used is written down.
+        // The day of its use is a label of its secret.
         let path = format!("{SECRETS}/robot-token");
         let used =
             |answer: &Answer| answer.body["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"] == "2026-01-01";
         api.until(&path, used).await;
         let tracked = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
         api.until(tracked, |answer| answer.body["data"] == json!({"since": "2026-01-01"})).await;
-        // One that nobody asked for is warned of.
+        // A use of an auto-generated token has a warning.
         let merge = [("content-type", "application/merge-patch+json")];
         let own = json!({"secrets": [{"name": "robot-token"}]});
         api.ask(Method::PATCH, &format!("{ACCOUNTS}/robot"), own, &merge).await;
@@ -115,13 +116,13 @@ mod tests {
         assert_eq!(answer.code, 201);
         let warning = answer.warnings().concat();
         assert!(warning.contains("instead of auto-generated secret-based tokens."), "{warning}");
-        // Signed by us, and not what the secret holds.
+        // Signed by the server's key, but different from the token in the secret.
         let mut other = claims.clone();
         other["jti"] = json!("1");
         assert_eq!(why(&api, &signed(&other)).await, "[invalid bearer token, Token does not match server's copy]");
         other["sub"] = json!("system:serviceaccount:default:other");
         assert_eq!(why(&api, &signed(&other)).await, "[invalid bearer token, sub claim is invalid]");
-        // Not signed by us.
+        // Signed by another key.
         let foreign = SigningKey::from_pem(fixtures::EC_KEYS[0]).unwrap().sign(&claims).unwrap();
         assert_eq!(why(&api, &foreign).await, "invalid bearer token");
         let marked = json!({"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}});
@@ -129,7 +130,7 @@ mod tests {
         assert!(why(&api, &token).await.contains("has been marked invalid. Use tokens from the TokenRequest API"));
         api.ask(Method::PATCH, &path, json!({"metadata": {"labels": null}}), &merge).await;
         assert_eq!(who(&api, &token).await.code, 201);
-        // At once, without a wait.
+        // A deleted secret invalidates its token at once.
         api.ask(Method::DELETE, &path, "", &[]).await;
         assert_eq!(who(&api, &token).await.code, 401);
         assert_eq!(why(&api, &token).await, "[invalid bearer token, Token has been invalidated]");

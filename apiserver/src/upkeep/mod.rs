@@ -1,4 +1,4 @@
-//! Background loops that keep the server's own state and objects as they ought to be.
+//! Background loops of the server: the reload of the authentication configuration, and labels of legacy tokens.
 
 pub mod authentication_reload;
 pub mod legacy_token_use;

@@ -1,9 +1,10 @@
-//! Roles of the components and of what every caller may do.
+//! Cluster roles of the components, and of permissions that every user has.
 //!
 //! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go. Rules read `verbs groups resources names`.
 
 use super::{EVENTS, RoleRow};
 
+/// The roles of components, and those of all authenticated or unauthenticated users.
 pub const COMPONENTS: &[RoleRow] = &[
     (
         "system:auth-delegator",
@@ -178,9 +179,9 @@ pub const COMPONENTS: &[RoleRow] = &[
             "get,list,patch,update,watch core persistentvolumeclaims",
         ],
     ),
-    // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and does all
-    // else as the node concerned, by constrained impersonation of arbitrary nodes; the Node authorizer judges what a node
-    // may do.
+    // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and does
+    // all else as the node concerned, by constrained impersonation of arbitrary nodes; the Node authorizer judges
+    // what a node may do.
     (
         "system:orrery:node-fleet",
         &[

@@ -1,10 +1,11 @@
 //! Roles of the controllers: each is bound to the service account of its name in `kube-system`.
 //!
-//! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go. Rules read `verbs groups resources names`.
+//! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go. Rules read `verbs groups resources
+//! names`.
 
 use super::{EVENTS, RoleRow};
 
-/// Named `system:controller:<name>`, as the bindings are.
+/// The roles of controllers by controller. Each role and its binding are named `system:controller:<name>`.
 pub const CONTROLLERS: &[RoleRow] = &[
     (
         "attachdetach-controller",

@@ -1,4 +1,4 @@
-//! The roles and bindings that a server brings along, as tables, and their objects.
+//! The RBAC roles and bindings that every cluster has, as tables.
 //!
 //! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 /// commas; the core group is `core`.
 type RoleRow = (&'static str, &'static [&'static str]);
 
-/// What lets a component write events.
+/// Rule that allows a component to write events.
 const EVENTS: &str = "create,patch,update core,events.k8s.io events";
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Set to `false` on an object, it keeps reconciliation off.
+/// Annotation that exempts a role or binding from repair if it is `false`.
 pub const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Cluster roles that consist of others: name, and the label `aggregate-to-…` of its parts.
+/// Aggregated cluster roles: the name, and the label `aggregate-to-…` by which it selects its parts.
 const AGGREGATED: &[(&str, &str)] = &[("admin", "admin"), ("edit", "edit"), ("view", "view")];
 
-/// Labels that make a role a part of an aggregated one.
+/// Parts of aggregated roles: the role, and the label `aggregate-to-…` that it has.
 const PARTS: &[(&str, &str)] = &[
     ("edit", "admin"),
     ("view", "edit"),
@@ -33,8 +33,8 @@ const PARTS: &[(&str, &str)] = &[
     ("system:aggregate-to-view", "view"),
 ];
 
-/// Cluster-wide bindings of a role to subjects: `User:`, `Group:` or `ServiceAccount:` in kube-system. They have the
-/// role's name. The controllers' follow from their table.
+/// Cluster role bindings: a role, and its subjects (`User:`, `Group:`, or `ServiceAccount:` in kube-system). A
+/// binding has the name of its role. The bindings of controllers are made from the table of controllers.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("cluster-admin", &["Group:system:masters"]),
     ("system:basic-user", &["Group:system:authenticated"]),
@@ -44,7 +44,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:kube-scheduler", &["User:system:kube-scheduler"]),
     ("system:monitoring", &["Group:system:monitoring"]),
     ("system:node", &[]),
-    // Deviation: a proxy asks who may see its rules; the original shows its health alone, to everybody.
+    // Deviation: a proxy authorizes requests for its rules; the original shows only its health, to everybody.
     ("system:auth-delegator", &["User:system:kube-proxy"]),
     // Deviation: the certificate that `orrery` issues to the API server for calls of node agents is allowed just those.
     ("system:kubelet-api-admin", &["User:kube-apiserver-kubelet-client"]),
@@ -55,7 +55,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:volume-scheduler", &["User:system:kube-scheduler"]),
 ];
 
-/// Roles in a namespace: namespace, name, rules.
+/// Namespaced roles: namespace, name, rules.
 const NAMESPACED: &[(&str, &str, &[&str])] = &[
     (
         "kube-public",
@@ -79,7 +79,7 @@ const LEADER_LOCKING: &[&str] = &[
     "create,get,list,update,watch coordination.k8s.io leasecandidates",
 ];
 
-/// Bindings in a namespace: namespace, name, role, subjects.
+/// Namespaced bindings: namespace, name, role, subjects.
 const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
     (
         "kube-public",
@@ -129,20 +129,20 @@ const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
-/// One object to reconcile: its resource, and itself.
+/// A role or binding that every cluster has, and its resource.
 #[derive(Debug)]
 pub struct RoleObject {
     pub resource: &'static str,
     pub object: Value,
 }
 
-/// The static rules of `system:node`, which the Node authorizer applies to every node.
+/// Returns the rules of `system:node`, which the Node authorizer applies to every node.
 pub fn node_rules() -> Vec<Rule> {
     let row = components::COMPONENTS.iter().find(|(name, _)| *name == "system:node").expect("the table has it");
     row.1.iter().map(|rule| Rule::of(&policy_rule(rule))).collect()
 }
 
-/// Everything, roles before the bindings that name them.
+/// Returns all roles and bindings, roles before the bindings that name them.
 pub fn objects() -> Vec<RoleObject> {
     let mut all = Vec::new();
     let cluster_rows = user_facing::USER_FACING.iter().chain(components::COMPONENTS);
@@ -225,7 +225,7 @@ fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &
     RoleObject { resource, object }
 }
 
-/// One rule of a table as a PolicyRule.
+/// Converts a rule of a table into a PolicyRule.
 fn policy_rule(rule: &str) -> Value {
     fn list(text: &str) -> Vec<&str> {
         text.split(',').map(|item| if item == "core" { "" } else { item }).collect()

@@ -1,9 +1,10 @@
-//! Roles for people: cluster-admin, and admin, edit and view, which are put together by labels.
+//! User-facing cluster roles: cluster-admin, and the parts that are aggregated into admin, edit and view.
 //!
 //! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go. Rules read `verbs groups resources names`.
 
 use super::RoleRow;
 
+/// The role cluster-admin and the parts of the aggregated roles.
 pub const USER_FACING: &[RoleRow] = &[
     ("cluster-admin", &["* * *", "* url *"]),
     (

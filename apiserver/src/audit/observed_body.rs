@@ -1,4 +1,4 @@
-//! `Overheard`: a body on its way, of which somebody keeps a copy, or wants to know when it ends.
+//! `ObservedBody`: the body of a request or an answer that is copied while it is read, or whose end is reported.
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
@@ -8,30 +8,31 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What has gone by.
+/// The data that has been read so far.
 pub type Copy = Arc<Mutex<Vec<u8>>>;
 
-pub struct Overheard {
+/// Passes a body on unchanged, and copies it or reports its end.
+pub struct ObservedBody {
     body: Body,
-    /// Where data is copied to, up to so many bytes.
+    /// The copy, and its limit in bytes.
     copy: Option<(Copy, usize)>,
     end: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Overheard {
-    /// Keeps what is read of a body.
+impl ObservedBody {
+    /// Copies a body while it is read, up to `limit` bytes.
     pub fn copied(body: Body, limit: usize) -> (Body, Copy) {
         let copy = Copy::default();
         (Body::new(Self { body, copy: Some((copy.clone(), limit)), end: None }), copy)
     }
 
-    /// Calls `end` when nobody reads the body any more.
+    /// Calls `end` when the body is dropped: after its end, or when the client has gone.
     pub fn until_end(body: Body, end: impl FnOnce() + Send + 'static) -> Body {
         Body::new(Self { body, copy: None, end: Some(Box::new(end)) })
     }
 }
 
-impl HttpBody for Overheard {
+impl HttpBody for ObservedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -56,7 +57,7 @@ impl HttpBody for Overheard {
     }
 }
 
-impl Drop for Overheard {
+impl Drop for ObservedBody {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
             end();
