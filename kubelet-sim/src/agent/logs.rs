@@ -8,7 +8,7 @@ use super::container::output::{Output, Run};
 use super::plain_text::Refusal;
 use super::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::script::{LogScript, Script};
+use crate::pod::story::{LogStory, Story};
 use crate::shell::session::ContainerContext;
 use axum::body::Body;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub async fn answer(
         Some(client) => container.context(&client).await,
         None => ContainerContext::default(),
     };
-    let script = script(fleet, &container);
+    let story = story(fleet, &container);
     let mut log = Log {
         fleet: fleet.clone(),
         container_ref,
@@ -41,7 +41,7 @@ pub async fn answer(
         filter,
         run,
         context,
-        script,
+        story,
         shown_to: None,
         is_over: false,
     };
@@ -62,10 +62,10 @@ pub fn run_of(container: &PodContainer, previous: bool) -> Result<Run, String> {
     Run::of(status, pod, previous)
 }
 
-fn script(fleet: &Fleet, container: &PodContainer) -> LogScript {
+fn story(fleet: &Fleet, container: &PodContainer) -> LogStory {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let annotations = container.pod.metadata.annotations.clone().unwrap_or_default();
-    Script::of(&container.container, container.kind, policy, &annotations, fleet.latency()).log
+    Story::of(&container.container, container.kind, policy, &annotations, fleet.latency()).log
 }
 
 /// A log that is being read.
@@ -76,7 +76,7 @@ pub struct Log {
     filter: LogFilter,
     run: Run,
     context: ContainerContext,
-    script: LogScript,
+    story: LogStory,
     /// The time up to which lines were returned; `None` at first.
     shown_to: Option<Timestamp>,
     /// True once the run has ended and its last lines were returned.
@@ -92,7 +92,7 @@ impl Log {
         run: Run,
         context: ContainerContext,
     ) -> Self {
-        let (script, now) = (script(fleet, &container), fleet.env().wall());
+        let (story, now) = (story(fleet, &container), fleet.env().wall());
         let filter = LogFilter { follow: true, ..LogFilter::default() };
         Self {
             fleet: fleet.clone(),
@@ -101,7 +101,7 @@ impl Log {
             filter,
             run,
             context,
-            script,
+            story,
             shown_to: Some(now),
             is_over: false,
         }
@@ -110,7 +110,7 @@ impl Log {
     /// Returns the lines since the last call, and when the next one is due.
     fn new_lines(&mut self) -> (String, Option<Timestamp>) {
         let now = self.fleet.env().wall();
-        let output = Output::new(&self.container.container, &self.script, &self.context, &self.run);
+        let output = Output::new(&self.container.container, &self.story, &self.context, &self.run);
         // The end is stored to the second, so it may lie before the last line that was returned.
         let end_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
         let before = |at: Timestamp| at.checked_sub(Duration::from_nanos(1)).unwrap_or(Timestamp::MIN);

@@ -4,11 +4,13 @@
 //! the present time into the next status.
 
 use crate::images;
+use crate::pod::exit::{Exit, condemned_exit, story_exit};
+use crate::pod::health;
 use crate::pod::image_pull::{self, Pull};
 use crate::pod::progress::Progress;
 use crate::pod::restart::{back_off, restarts};
-use crate::pod::script::ContainerKind;
 use crate::pod::state::{is_waiting, last_exit, running, terminated, waiting, waiting_reason};
+use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use component_base::duration::format_duration;
 use proto::kinds::api::core::v1::{ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus};
@@ -25,9 +27,7 @@ pub fn advance(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    if let Some(running) = running(status) {
-        keep_running(view, status, running, now, progress);
-    }
+    keep_running(view, status, now, progress);
     if let Some(terminated) = terminated(status).cloned() {
         after_exit(view, status, terminated, now, progress);
     }
@@ -36,55 +36,46 @@ pub fn advance(
     }
 }
 
-/// Records that the process has exited: because it was stopped, or because its script ends.
-pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, at: Timestamp, exit_code: i32) {
+/// Records that the process has exited: because it was stopped, or because its story ends.
+pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, exit: Exit) {
     let Some(started_at) = running(status) else { return };
-    let exit = ContainerStateTerminated {
+    let terminated = ContainerStateTerminated {
         container_id: status.container_id.clone(),
-        exit_code,
-        reason: Some(if exit_code == 0 { "Completed" } else { "Error" }.to_owned()),
+        exit_code: exit.code,
+        reason: Some(exit.reason.to_owned()),
         started_at: Some(Time(started_at)),
-        finished_at: Some(Time(at.max(started_at))),
+        finished_at: Some(Time(exit.at.max(started_at))),
         ..Default::default()
     };
-    status.state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
+    status.state = Some(ContainerState { terminated: Some(terminated), ..Default::default() });
     status.started = status.started.map(|_| false);
     // An init container that has done its work counts as ready.
-    status.ready = view.kind == ContainerKind::Init && exit_code == 0;
+    status.ready = view.kind == ContainerKind::Init && exit.code == 0;
 }
 
-/// Returns when the script ends by itself, and its exit code; `None` when it runs until it is stopped.
-pub fn script_end(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<(Timestamp, i32)> {
-    let (started_at, run_for) = (running(status)?, view.script.run_for?);
-    Some((started_at + run_for, view.script.exit_code(status.restart_count)))
-}
-
-fn keep_running(
-    view: &ContainerView<'_>,
-    status: &mut ContainerStatus,
-    started_at: Timestamp,
-    now: Timestamp,
-    progress: &mut Progress,
-) {
-    if let Some((exit_at, exit_code)) = script_end(view, status) {
-        if now >= exit_at {
-            return stop(view, status, exit_at, exit_code);
+/// Ends a container whose story ends, or that its probes condemn; otherwise shows what the probes have found.
+fn keep_running(view: &ContainerView<'_>, status: &mut ContainerStatus, now: Timestamp, progress: &mut Progress) {
+    let by_itself = story_exit(view, status);
+    let probed_at = by_itself.map_or(now, |exit| exit.at.min(now));
+    let Some(health) = health::observe(view, status, None, probed_at, progress) else { return };
+    let exit = match &health.kill {
+        Some(kill) => {
+            progress.normal(view, status.restart_count, "Killing", kill.message.clone());
+            Some(condemned_exit(kill.ending, view, status))
         }
-        progress.wake_by(exit_at);
+        None => by_itself,
+    };
+    if let Some(exit) = exit {
+        if now >= exit.at {
+            return stop(view, status, exit);
+        }
+        progress.wake_by(exit.at);
     }
     if view.kind == ContainerKind::Ephemeral {
         return; // has no probes
     }
-    let mut reached = |after: Option<Duration>| {
-        let Some(at) = after.map(|after| started_at + after) else { return false };
-        if now < at {
-            progress.wake_by(at);
-        }
-        now >= at
-    };
-    status.started = Some(reached(Some(view.script.started_after)));
-    // Init containers have no readiness of their own while they run.
-    status.ready = view.kind != ContainerKind::Init && reached(view.script.ready_after);
+    status.started = Some(health.started_at.is_some());
+    status.ready = health.is_ready;
 }
 
 fn after_exit(
@@ -183,7 +174,7 @@ fn start(
         running: Some(ContainerStateRunning { started_at: Some(Time(now)) }),
         ..Default::default()
     });
-    keep_running(view, status, now, now, progress);
+    keep_running(view, status, now, progress);
 }
 
 /// Returns the identifier of a run. A runtime draws it at random; here it follows from the pod's uid, which is random

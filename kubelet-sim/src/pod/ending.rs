@@ -3,26 +3,15 @@
 //! Corresponds to killContainersWithSyncResult of pkg/kubelet/kuberuntime. All containers are stopped at
 //! once, except sidecars: they are stopped after all others have ended, one by one, the last one first.
 
-use crate::pod::container::{self, script_end};
+use crate::pod::container;
+use crate::pod::exit::{Ending, condemned_exit, stopped_exit};
+use crate::pod::health;
 use crate::pod::progress::Progress;
-use crate::pod::script::ContainerKind;
 use crate::pod::state;
+use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::ContainerStatus;
 use proto::kinds::jiff::Timestamp;
-use std::time::Duration;
-
-/// The exit code of a process that SIGKILL ended.
-const EXIT_KILLED: i32 = 137;
-/// The least time between SIGTERM and SIGKILL, however little of the grace period is left.
-const SHORTEST_GRACE: Duration = Duration::from_secs(2);
-
-/// The time at which a pod is asked to stop, and its grace period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ending {
-    pub asked_at: Timestamp,
-    pub grace: Duration,
-}
 
 /// Stops the containers whose time has come. Returns true once nothing runs any more.
 pub fn stop_containers(
@@ -59,27 +48,16 @@ fn stop_when_due(
         return exit.map_or(turn, |finished_at| finished_at.0.max(turn));
     }
     progress.normal(view, status.restart_count, "Killing", format!("Stopping container {}", view.spec.name));
-    let (at, exit_code) = exit_of(ending, turn, view, status);
-    if now >= at {
-        container::stop(view, status, at, exit_code);
+    // Readiness is probed to the end. A probe may have condemned the container before.
+    let health = health::observe(view, status, Some(ending.asked_at), now, progress).unwrap_or_default();
+    let condemned = health.kill.map(|kill| condemned_exit(kill.ending, view, status));
+    let stopped = stopped_exit(ending, turn, view, status);
+    let exit = condemned.filter(|condemned| condemned.at < stopped.at).unwrap_or(stopped);
+    if now >= exit.at {
+        container::stop(view, status, exit);
     } else {
-        progress.wake_by(at);
+        status.ready = health.is_ready;
+        progress.wake_by(exit.at);
     }
-    at
-}
-
-/// Returns when a container ends, and its exit code. The pre-stop hook begins when the pod is asked to stop and uses up
-/// grace. SIGTERM comes after the hook and not before `turn`; SIGKILL comes when the grace is over. The process may end
-/// by itself before that.
-fn exit_of(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, status: &ContainerStatus) -> (Timestamp, i32) {
-    let deadline = ending.asked_at + ending.grace;
-    let hook_done = (ending.asked_at + view.script.pre_stop).min(deadline);
-    let terminated_at = turn.max(hook_done);
-    let killed_at = deadline.max(terminated_at + SHORTEST_GRACE);
-    let obeys_at = terminated_at + view.script.stop_time;
-    let stopped = if obeys_at <= killed_at { (obeys_at, 0) } else { (killed_at, EXIT_KILLED) };
-    match script_end(view, status) {
-        Some(by_itself) if by_itself.0 < stopped.0 => by_itself,
-        _ => stopped,
-    }
+    exit.at
 }

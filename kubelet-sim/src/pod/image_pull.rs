@@ -32,13 +32,13 @@ pub enum Pull {
 pub fn pull_of(view: &ContainerView<'_>, pulled: &[String]) -> Pull {
     let policy = view.spec.image_pull_policy.as_deref().unwrap_or("IfNotPresent");
     let present = view.image_present || pulled.iter().any(|image| image == view.image());
-    match (policy, present, &view.script.pull_error) {
+    match (policy, present, &view.story.pull_error) {
         ("Never", false, _) => Pull::Never,
         ("Never" | "IfNotPresent", true, _) => Pull::Present,
         (_, _, Some(error)) => Pull::Fails(error.clone()),
         // The layers are on the node; the registry is only asked whether they are still current.
-        (_, true, None) => Pull::Takes(view.script.pull_time / 10),
-        (_, false, None) => Pull::Takes(view.script.pull_time),
+        (_, true, None) => Pull::Takes(view.story.pull_time / 10),
+        (_, false, None) => Pull::Takes(view.story.pull_time),
     }
 }
 

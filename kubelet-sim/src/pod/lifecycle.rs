@@ -17,13 +17,16 @@ use crate::config::Latency;
 use crate::pod::admission::Rejection;
 use crate::pod::conditions::{self, is_terminal};
 use crate::pod::container;
-use crate::pod::ending::{Ending, stop_containers};
+use crate::pod::ending::stop_containers;
+use crate::pod::exit::Ending;
+use crate::pod::health;
 use crate::pod::image_pull::RESYNC_PERIOD;
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::restart::is_finished;
-use crate::pod::script::{ContainerKind, Script};
 use crate::pod::state;
+use crate::pod::story::{ContainerKind, Story};
+use crate::pod::story_errors;
 use crate::pod::view::{ContainerView, is_sidecar};
 use proto::Kind;
 use proto::kinds::api::core::v1::{
@@ -86,6 +89,7 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     let mut progress = Progress::default();
     if !is_terminal(&status) {
         let machine = PodMachine::new(view);
+        machine.report_story_errors(&mut progress);
         machine.initialize(&mut status, now);
         let course = machine.advance(&mut status, now, &mut progress);
         machine.show_sandbox(&mut status);
@@ -150,12 +154,18 @@ impl<'a> PodMachine<'a> {
         let spec = view.pod.spec.as_ref().unwrap_or(&NO_SPEC);
         let annotations = view.pod.metadata.annotations.as_ref().unwrap_or(&NO_ANNOTATIONS);
         let restart_policy = spec.restart_policy.as_deref().unwrap_or("Always");
+        let pod_ip = match &view.sandbox {
+            Sandbox::Addresses(ips) => ips.first().copied(),
+            Sandbox::OnHost => view.node_ips.first().copied(),
+            Sandbox::NotNeeded | Sandbox::Impossible { .. } => None,
+        };
         let container = |container: Cow<'a, Container>, kind: ContainerKind| ContainerView {
             kind,
             pod: spec,
-            script: Script::of(&container, kind, restart_policy, annotations, view.latency),
+            story: Story::of(&container, kind, restart_policy, annotations, view.latency),
             image_present: (view.has_image)(container.image.as_deref().unwrap_or_default()),
             pod_uid: view.pod.uid(),
+            pod_ip,
             pod_title: format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.pod.uid()),
             start_latency: view.latency.container_start,
             spec: container,
@@ -169,6 +179,13 @@ impl<'a> PodMachine<'a> {
             init: init.map(|c| container(Cow::Borrowed(c), kind_of(c))).collect(),
             apps: spec.containers.iter().map(|c| container(Cow::Borrowed(c), ContainerKind::App)).collect(),
             ephemeral: ephemeral.map(|c| container(Cow::Owned(as_container(c)), ContainerKind::Ephemeral)).collect(),
+        }
+    }
+
+    fn report_story_errors(&self, progress: &mut Progress) {
+        let Some(annotations) = &self.view.pod.metadata.annotations else { return };
+        for error in story_errors::errors(self.spec, annotations) {
+            progress.events.push(PodEvent::of_pod(true, "InvalidStory", error));
         }
     }
 
@@ -196,7 +213,7 @@ impl<'a> PodMachine<'a> {
         }
     }
 
-    /// Advances all containers: to their end when the pod has to stop, and otherwise by their scripts.
+    /// Advances all containers: to their end when the pod has to stop, and otherwise by their stories.
     fn advance(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> Course {
         let start_time = status.start_time.as_ref().map_or(now, |t| t.0);
         let deadline = self.deadline(start_time, now, progress);
@@ -225,7 +242,7 @@ impl<'a> PodMachine<'a> {
         if all_ended { Course::Done } else { Course::GoesOn }
     }
 
-    /// Advances each container by its script: ephemeral ones, then init containers, then app containers.
+    /// Advances each container by its story: ephemeral ones, then init containers, then app containers.
     fn run(&self, status: &mut PodStatus, sandbox_at: Timestamp, now: Timestamp, progress: &mut Progress) {
         let mut init = status.init_container_statuses.take().unwrap_or_default();
         let mut apps = status.container_statuses.take().unwrap_or_default();
@@ -242,7 +259,7 @@ impl<'a> PodMachine<'a> {
             if !(done && view.kind == ContainerKind::Sidecar) {
                 container::advance(view, status, turn, now, progress);
             }
-            turn = turn.and_then(|turn| turn_after_init(view, status, turn));
+            turn = turn.and_then(|turn| turn_after_init(view, status, turn, now));
         }
         for (view, status) in self.apps.iter().zip(&mut apps) {
             container::advance(view, status, turn, now, progress);
@@ -381,15 +398,17 @@ fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<
 
 /// Returns when the container after this init container may start: once this one has completed or, as a sidecar,
 /// started.
-fn turn_after_init(view: &ContainerView<'_>, status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
+fn turn_after_init(
+    view: &ContainerView<'_>,
+    status: &ContainerStatus,
+    turn: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
     if view.kind == ContainerKind::Sidecar {
         let restarting = state::last_exit(status).is_some() || state::terminated(status).is_some();
-        return match state::running(status) {
-            Some(started_at) if status.started == Some(true) => Some(turn.max(started_at + view.script.started_after)),
-            // A sidecar that crashes later delays no other container.
-            _ if restarting => Some(turn),
-            _ => None,
-        };
+        // A sidecar that crashes later delays no other container.
+        let started_at = || health::observe(view, status, None, now, &mut Progress::default())?.started_at;
+        return if restarting { Some(turn) } else { started_at().map(|at| at.max(turn)) };
     }
     let exit = state::terminated(status).filter(|exit| exit.exit_code == 0)?;
     Some(exit.finished_at.as_ref().map_or(turn, |t| t.0.max(turn)))

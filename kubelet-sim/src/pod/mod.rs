@@ -15,8 +15,16 @@ pub mod state;
 pub mod container;
 pub mod image_pull;
 pub mod restart;
-pub mod script;
+pub mod story;
+pub mod story_errors;
+pub mod exit;
 pub mod progress;
+
+// Its probes.
+pub mod health;
+pub mod probe;
+pub mod probe_outcome;
+pub mod probe_target;
 
 // The statuses that were written, and the patch that writes the next one.
 pub mod memory;

@@ -1,7 +1,7 @@
 //! Collects the results of a step over a pod's containers: events to record, pulled images, and when the next step is
 //! due.
 
-use crate::pod::script::ContainerKind;
+use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::jiff::Timestamp;
 

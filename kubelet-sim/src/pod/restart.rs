@@ -2,8 +2,8 @@
 //!
 //! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
 
-use crate::pod::script::ContainerKind;
 use crate::pod::state::terminated;
+use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 use std::time::Duration;
@@ -36,6 +36,13 @@ pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
         (ContainerKind::App, "Always") => true,
         _ => exit_code != 0,
     }
+}
+
+/// True when the container is restarted after a probe has failed, whatever its exit code. Rules on exit codes do not
+/// count, because it still runs.
+pub fn restarts_after_failure(view: &ContainerView<'_>) -> bool {
+    let of_pod = view.pod.restart_policy.as_deref();
+    view.spec.restart_policy.as_deref().or(of_pod).unwrap_or("Always") != "Never"
 }
 
 /// True when this container has exited and is not restarted.

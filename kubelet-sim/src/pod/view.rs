@@ -1,11 +1,12 @@
 //! A view of a container: everything but its status that its life depends on.
 
-use crate::pod::script::{ContainerKind, Script};
 use crate::pod::state::waiting;
+use crate::pod::story::{ContainerKind, Story};
 use proto::kinds::api::core::v1::{
     Container, ContainerState, ContainerStatus, ContainerUser, LinuxContainerUser, PodSpec, VolumeMountStatus,
 };
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// True for an init container that keeps running beside the app containers.
@@ -13,16 +14,18 @@ pub fn is_sidecar(init_container: &Container) -> bool {
     init_container.restart_policy.as_deref() == Some("Always")
 }
 
-/// A container's spec and script, and what its node has for it.
+/// A container's spec and story, and what its node has for it.
 #[derive(Debug)]
 pub struct ContainerView<'a> {
     /// Borrowed; an ephemeral container has a type of its own and is converted.
     pub spec: Cow<'a, Container>,
     pub kind: ContainerKind,
     pub pod: &'a PodSpec,
-    pub script: Script,
+    pub story: Story,
     pub image_present: bool,
     pub pod_uid: &'a str,
+    /// The pod's first address; `None` before it has one.
+    pub pod_ip: Option<IpAddr>,
     /// The pod as the kubelet's messages name it: `web-1_default(uid)`.
     pub pod_title: String,
     /// Time from creating the container to its process running.

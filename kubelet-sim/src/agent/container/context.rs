@@ -3,7 +3,7 @@
 //! Corresponds to makeEnvironmentVariables and makeMounts in pkg/kubelet/kubelet_pods.go and to pkg/volume.
 
 use crate::pod::lifecycle::container_named;
-use crate::pod::script::ContainerKind;
+use crate::pod::story::ContainerKind;
 use crate::shell::session::ContainerContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

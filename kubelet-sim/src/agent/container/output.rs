@@ -5,7 +5,7 @@
 //! lines of its annotation.
 
 use super::log_filter::Line;
-use crate::pod::script::LogScript;
+use crate::pod::story::LogStory;
 use crate::shell::session::{ContainerContext, Session, ShellEffect, is_supported};
 use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus};
 use proto::kinds::jiff::{Timestamp, Unit};
@@ -74,18 +74,18 @@ fn whole(time: Timestamp) -> Timestamp {
 /// The output of one run of a container.
 pub struct Output<'a> {
     container: &'a Container,
-    script: &'a LogScript,
+    story: &'a LogStory,
     /// The lines that its own command prints, with the time after the start; `None` when it is no known command.
     printed: Option<Vec<(Duration, String)>>,
     run: &'a Run,
 }
 
 impl<'a> Output<'a> {
-    pub fn new(container: &'a Container, script: &'a LogScript, context: &ContainerContext, run: &'a Run) -> Self {
+    pub fn new(container: &'a Container, story: &'a LogStory, context: &ContainerContext, run: &'a Run) -> Self {
         let parts = [&container.command, &container.args];
         let argv: Vec<String> = parts.into_iter().flatten().flatten().cloned().collect();
-        let printed = (script.lines.is_empty() && is_supported(&argv)).then(|| printed(context, &argv, run.started_at));
-        Self { container, script, printed, run }
+        let printed = (story.lines.is_empty() && is_supported(&argv)).then(|| printed(context, &argv, run.started_at));
+        Self { container, story, printed, run }
     }
 
     /// Returns the lines after `from` (all of them for `None`) up to and including `to`, and when the next one is due.
@@ -110,11 +110,11 @@ impl<'a> Output<'a> {
             .map(|text| Line { at: start, text })
             .chain(self.lines_at_start(start))
             .collect();
-        if let (Some(every), count @ 1..) = (self.script.every, self.script.lines.len()) {
+        if let (Some(every), count @ 1..) = (self.story.every, self.story.lines.len()) {
             let passed = Duration::try_from(to.duration_since(start)).unwrap_or_default();
             let due = u32::try_from(passed.as_nanos() / every.as_nanos().max(1)).unwrap_or(u32::MAX - 1);
             for turn in due.saturating_sub(MAX_LINES).max(1)..=due + 1 {
-                let text = self.script.lines[(turn as usize - 1) % count].clone();
+                let text = self.story.lines[(turn as usize - 1) % count].clone();
                 lines.push(Line { at: at(every.saturating_mul(turn)), text });
             }
         }
@@ -135,7 +135,7 @@ impl<'a> Output<'a> {
     }
 
     fn lines_at_start(&self, at: Timestamp) -> Vec<Line> {
-        let once = if self.script.every.is_none() { self.script.lines.as_slice() } else { &[] };
+        let once = if self.story.every.is_none() { self.story.lines.as_slice() } else { &[] };
         once.iter().map(|text| Line { at, text: text.clone() }).collect()
     }
 
@@ -182,9 +182,9 @@ mod tests {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
     }
 
-    fn said(container: Value, script: &LogScript, run: &Run, to: i64) -> String {
+    fn said(container: Value, story: &LogStory, run: &Run, to: i64) -> String {
         let container: Container = serde_json::from_value(container).unwrap();
-        let (lines, next) = Output::new(&container, script, &ContainerContext::default(), run).lines(None, at(to));
+        let (lines, next) = Output::new(&container, story, &ContainerContext::default(), run).lines(None, at(to));
         let line = |line: &Line| format!("{} {}\n", line.at.duration_since(at(0)).as_secs(), line.text);
         let next = next.map(|next| format!("next {}\n", next.duration_since(at(0)).as_secs()));
         lines.iter().map(line).chain(next).collect()
@@ -195,16 +195,16 @@ mod tests {
         let run = Run { number: 0, started_at: at(0), end: None };
         let web = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 80}]});
         let greeting = "0 web: started from image nginx\n0 web: listening on port 80\n";
-        assert_eq!(said(web.clone(), &LogScript::default(), &run, 9), greeting);
+        assert_eq!(said(web.clone(), &LogStory::default(), &run, 9), greeting);
         let failed = Run { number: 2, started_at: at(0), end: Some((at(5), 3)) };
         let expected =
             "0 web: started from image nginx, restart 2\n0 web: listening on port 80\n5 web: failed with exit code 3\n";
-        assert_eq!(said(web.clone(), &LogScript::default(), &failed, 9), expected);
+        assert_eq!(said(web.clone(), &LogStory::default(), &failed, 9), expected);
         let killed = Run { end: Some((at(5), EXIT_KILLED)), ..run.clone() };
-        assert_eq!(said(web.clone(), &LogScript::default(), &killed, 9), greeting);
-        let once = LogScript { lines: vec!["a".into(), "b".into()], every: None };
+        assert_eq!(said(web.clone(), &LogStory::default(), &killed, 9), greeting);
+        let once = LogStory { lines: vec!["a".into(), "b".into()], every: None };
         assert_eq!(said(web.clone(), &once, &run, 9), format!("{greeting}0 a\n0 b\n"));
-        let often = LogScript { every: Some(Duration::from_secs(4)), ..once };
+        let often = LogStory { every: Some(Duration::from_secs(4)), ..once };
         assert_eq!(said(web.clone(), &often, &run, 9), format!("{greeting}4 a\n8 b\nnext 12\n"));
         let ended = Run { end: Some((at(5), 0)), ..run };
         assert_eq!(said(web, &often, &ended, 99), format!("{greeting}4 a\n5 web: done\n"));
@@ -214,19 +214,19 @@ mod tests {
     fn a_command_that_the_image_has_speaks_for_itself() {
         let run = Run { number: 0, started_at: at(0), end: None };
         let command = json!({"name": "c", "command": ["sh", "-c"], "args": ["echo hi; sleep 5; date; echo -n end"]});
-        assert_eq!(said(command.clone(), &LogScript::default(), &run, 0), "0 hi\nnext 5\n");
+        assert_eq!(said(command.clone(), &LogStory::default(), &run, 0), "0 hi\nnext 5\n");
         let all = "0 hi\n5 Thu Jan  1 00:00:05 UTC 2026\n5 end\n";
-        assert_eq!(said(command.clone(), &LogScript::default(), &run, 9), all);
+        assert_eq!(said(command.clone(), &LogStory::default(), &run, 9), all);
         let ended = Run { end: Some((at(3), EXIT_KILLED)), ..run };
-        assert_eq!(said(command, &LogScript::default(), &ended, 9), "0 hi\n");
+        assert_eq!(said(command, &LogStory::default(), &ended, 9), "0 hi\n");
     }
 
     #[test]
     fn old_lines_are_rotated_away() {
         let run = Run { number: 0, started_at: at(0), end: None };
-        let script = LogScript { lines: vec!["tick".into()], every: Some(Duration::from_millis(100)) };
+        let story = LogStory { lines: vec!["tick".into()], every: Some(Duration::from_millis(100)) };
         let container = Container { name: "c".into(), ..Container::default() };
-        let output = Output::new(&container, &script, &ContainerContext::default(), &run);
+        let output = Output::new(&container, &story, &ContainerContext::default(), &run);
         let (lines, next) = output.lines(None, at(1_000_000));
         assert_eq!(lines.len(), 1 + MAX_LINES as usize + 1);
         assert_eq!(next, Some(at(1_000_000) + Duration::from_millis(100)));

@@ -12,7 +12,7 @@ use crate::agent::plain_text::Refusal;
 use crate::agent::stream::upgrade::Upgrade;
 use crate::agent::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::script::ContainerKind;
+use crate::pod::story::ContainerKind;
 use crate::shell::entrypoint::interactive_command;
 use axum::body::Body;
 use client::{Patch, PatchOptions};
@@ -109,8 +109,8 @@ async fn run(
     }
 }
 
-/// Records that the first process ended while a client was attached to it: as the annotations that script every end. A
-/// container that would be restarted gets none: its script holds for all runs, so the present run just goes on.
+/// Records that the first process ended while a client was attached to it: as the annotations that story every end. A
+/// container that would be restarted gets none: its story holds for all runs, so the present run just goes on.
 async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodContainer, run: &Run, code: i32) {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     let (Some(client), false) = (

@@ -61,8 +61,8 @@ fn a_pod_that_never_started_goes_at_once() {
 
 #[test]
 fn a_pod_that_is_deleted_between_two_runs_ends_with_its_last_exit() {
-    let script = json!({"orrery.dev/run-for": "1s", "orrery.dev/exit-code": "3"});
-    Life::of(nginx(), script).until(6_000).delete(30).until(60_000).check(&expect![[r#"
+    let story = json!({"orrery.dev/run-for": "1s", "orrery.dev/exit-code": "3"});
+    Life::of(nginx(), story).until(6_000).delete(30).until(60_000).check(&expect![[r#"
         0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
         0.5s  Running Ready web=running+
@@ -86,8 +86,8 @@ fn a_pod_that_is_deleted_while_it_initializes_fails() {
         "initContainers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}, {"name": "c", "image": "c"}],
         "containers": [{"name": "web", "image": "w"}],
     });
-    let script = json!({"run-for.orrery.dev/b": "10m"});
-    Life::of(spec, script).until(10_000).delete(30).until(60_000).check(&expect![[r#"
+    let story = json!({"run-for.orrery.dev/b": "10m"});
+    Life::of(spec, story).until(10_000).delete(30).until(60_000).check(&expect![[r#"
         0.0s  Pending a=PodInitializing b=PodInitializing c=PodInitializing web=PodInitializing
                   Pulling: Pulling image "a" spec.initContainers{a}
         0.5s  Pending a=running b=PodInitializing c=PodInitializing web=PodInitializing
@@ -116,10 +116,10 @@ fn sidecars_go_one_by_one_after_all_others_the_last_first() {
         "containers": [{"name": "web", "image": "a"}],
     });
     // The last of the grace goes to the second; the first gets the two seconds that every container gets.
-    let script = json!({
+    let story = json!({
         "stop-time.orrery.dev/web": "8s", "stop-time.orrery.dev/second": "2s", "stop-time.orrery.dev/first": "9s",
     });
-    Life::of(spec, script).until(10_000).delete(10).until(60_000).check(&expect![[r#"
+    Life::of(spec, story).until(10_000).delete(10).until(60_000).check(&expect![[r#"
         0.0s  Pending first=PodInitializing second=PodInitializing web=PodInitializing
                   Pulling: Pulling image "a" spec.initContainers{first}
         0.5s  Pending first=running+ second=PodInitializing web=PodInitializing

@@ -1,6 +1,7 @@
 //! Whole lives of pods, shown as timelines.
 
 mod ending;
+mod probes;
 mod starting;
 mod statuses;
 

@@ -183,9 +183,9 @@ fn a_job_completes() {
 
 #[test]
 fn a_crash_is_tried_again_with_growing_delays() {
-    let script = json!({"orrery.dev/run-for": "2s", "orrery.dev/exit-code": "1,1,1,0", "orrery.dev/ready-after": "1s"});
+    let story = json!({"orrery.dev/run-for": "2s", "orrery.dev/exit-code": "1,1,1,0", "orrery.dev/ready-after": "1s"});
     let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "web", "image": "nginx:1.29"}]});
-    Life::of(spec, script).until(120_000).check(&expect![[r#"
+    Life::of(spec, story).until(120_000).check(&expect![[r#"
         0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
         0.5s  Running web=running

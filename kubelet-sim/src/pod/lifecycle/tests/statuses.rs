@@ -148,9 +148,9 @@ fn an_agent_that_forgets_everything_comes_to_the_same_end() {
     let jobs = json!({"restartPolicy": "OnFailure",
         "initContainers": [{"name": "a", "image": "a"}, {"name": "s", "image": "s", "restartPolicy": "Always"}],
         "containers": [{"name": "b", "image": "b"}, {"name": "c", "image": "c"}]});
-    let script = json!({"orrery.dev/exit-code": "1,1,0"});
-    let lasting = Life::of(jobs.clone(), script.clone()).until(120_000);
-    let mut forgetful = Life::of(jobs, script);
+    let story = json!({"orrery.dev/exit-code": "1,1,0"});
+    let lasting = Life::of(jobs.clone(), story.clone()).until(120_000);
+    let mut forgetful = Life::of(jobs, story);
     forgetful.forgetful = true;
     let forgetful = forgetful.until(120_000);
     assert_eq!(lasting.line(&lasting.status), forgetful.line(&forgetful.status));
@@ -161,9 +161,9 @@ fn an_agent_that_forgets_everything_comes_to_the_same_end() {
 #[test]
 fn steps_are_idempotent() {
     let crashes = json!({"orrery.dev/run-for": "5s", "orrery.dev/exit-code": "1"});
-    for script in [crashes, json!({"orrery.dev/pull-error": "not found"})] {
+    for story in [crashes, json!({"orrery.dev/pull-error": "not found"})] {
         for ms in [0, 450, 501, 5_600, 7_000, 60_000] {
-            let mut life = Life::of(nginx(), script.clone()).until(ms);
+            let mut life = Life::of(nginx(), story.clone()).until(ms);
             life.step();
             let before = life.status.clone();
             life.step();

@@ -1,13 +1,16 @@
-//! The script of a simulated container: what it does, as its pod's annotations and spec say.
+//! The story of a simulated container: what it does, as its pod's annotations and spec say.
 //!
-//! There is no kubelet counterpart: a real container runs a program. A script says when the container becomes ready,
+//! There is no kubelet counterpart: a real container runs a program. A story says when the container becomes ready,
 //! how long it runs and how it exits. All of it can be changed on a running pod.
 //!
 //! | annotation | value | meaning |
 //! |---|---|---|
 //! | `orrery.dev/run-for` | `30s` | every app container exits after running this long |
 //! | `orrery.dev/exit-code` | `1,1,0` | exit codes of successive runs; the last one repeats |
+//! | `orrery.dev/crash-after` | `30s` | every app container exits with 1 after this long |
+//! | `orrery.dev/oom-after` | `1m` | every app container is killed after this long, because it has used up its memory |
 //! | `orrery.dev/ready-after` | `10s`, `never` | time from start to ready, instead of what the probes say |
+//! | `orrery.dev/startup`, `liveness`, `readiness` | `ok, fail@30s`, `flap 10s/5s` | what that probe finds, by the time since the start |
 //! | `orrery.dev/pull-time` | `20s` | time to pull an image that the node does not have |
 //! | `orrery.dev/pull-error` | `not found` | no image of this pod can be pulled, for this reason |
 //! | `orrery.dev/log` | lines of text | what every app container writes to its log, once it has started |
@@ -24,6 +27,7 @@
 //! run -it`) runs until its user ends it; then the annotations `run-for` and `exit-code` of its container are set.
 
 use crate::config::Latency;
+use crate::pod::probe_outcome::Outcomes;
 use crate::shell::entrypoint;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
@@ -44,15 +48,20 @@ pub enum ContainerKind {
 
 /// What one container will do. All times count from the moment it starts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Script {
+pub struct Story {
     /// Time from start to exit; `None` when it runs until it is stopped.
     pub run_for: Option<Duration>,
+    /// Time from start to a crash, and to the end by lack of memory.
+    pub crash_after: Option<Duration>,
+    pub oom_after: Option<Duration>,
     /// Exit codes of successive runs; the last one repeats. Never empty.
     pub exit_codes: Vec<i32>,
-    /// Time until the startup probe has succeeded.
-    pub started_after: Duration,
-    /// Time until the container is ready; `None` when it never is.
-    pub ready_after: Option<Duration>,
+    /// What the probes find; `None` when the container's spec decides.
+    pub startup: Option<Outcomes>,
+    pub liveness: Option<Outcomes>,
+    pub readiness: Option<Outcomes>,
+    /// Time until the container is ready, whatever its probe says; `Some(None)` when it never is.
+    pub ready_after: Option<Option<Duration>>,
     pub pull_time: Duration,
     /// The error of every pull; `None` when pulls succeed.
     pub pull_error: Option<String>,
@@ -60,12 +69,12 @@ pub struct Script {
     pub pre_stop: Duration,
     /// Time from SIGTERM to exit.
     pub stop_time: Duration,
-    pub log: LogScript,
+    pub log: LogStory,
 }
 
 /// The lines that a container writes to its log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LogScript {
+pub struct LogStory {
     pub lines: Vec<String>,
     /// The period at which one line is written; `None` when all are written once at the start.
     pub every: Option<Duration>,
@@ -74,14 +83,14 @@ pub struct LogScript {
 /// The shortest period of a log.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-impl Script {
+impl Story {
     pub fn exit_code(&self, earlier_runs: i32) -> i32 {
         let run = usize::try_from(earlier_runs).unwrap_or_default().min(self.exit_codes.len() - 1);
         self.exit_codes[run]
     }
 
-    /// Reads a container's script. An annotation that cannot be parsed is ignored: a typo in one must not disable the
-    /// others.
+    /// Reads a container's story. An annotation that cannot be parsed is ignored, so that a typo in one does not disable
+    /// the others; `story_errors` reports it.
     pub fn of(
         container: &Container,
         kind: ContainerKind,
@@ -96,6 +105,7 @@ impl Script {
             own.or_else(shared).map(String::as_str)
         };
         let time = |what: &str| annotation(what).and_then(|text| parse_duration(text).ok());
+        let outcomes = |what: &str| annotation(what).and_then(|text| Outcomes::parse(text).ok());
         let of_pod = |what: &str| annotations.get(&format!("orrery.dev/{what}")).map(String::as_str);
 
         let default_run = match kind {
@@ -109,28 +119,35 @@ impl Script {
             ContainerKind::App => Some(latency.job_run),
         };
         let own_end = entrypoint::known_end(container);
-        let codes: Option<Vec<i32>> =
-            annotation("exit-code").and_then(|text| text.split(',').map(|code| code.trim().parse().ok()).collect());
-        let (started_after, probed_ready_after) = probe_times(container);
+        let codes = annotation("exit-code").and_then(parse_exit_codes);
         Self {
             run_for: time("run-for").or(own_end.map_or(default_run, |end| end.after)),
             exit_codes: codes.unwrap_or_else(|| vec![own_end.map_or(0, |end| end.exit_code)]),
-            started_after,
+            crash_after: time("crash-after"),
+            oom_after: time("oom-after"),
+            startup: outcomes("startup"),
+            liveness: outcomes("liveness"),
+            readiness: outcomes("readiness"),
             ready_after: match annotation("ready-after") {
-                Some("never") => None,
-                Some(text) => Some(parse_duration(text).unwrap_or(probed_ready_after)),
-                None => Some(probed_ready_after),
+                Some("never") => Some(None),
+                Some(text) => parse_duration(text).ok().map(Some),
+                None => None,
             },
             pull_time: of_pod("pull-time").and_then(|text| parse_duration(text).ok()).unwrap_or(latency.image_pull),
             pull_error: of_pod("pull-error").map(str::to_owned),
             pre_stop: pre_stop(container),
             stop_time: time("stop-time").unwrap_or(latency.stop),
-            log: LogScript {
+            log: LogStory {
                 lines: annotation("log").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
                 every: time("log-every").map(|every| every.max(SHORTEST_PAUSE)),
             },
         }
     }
+}
+
+/// Parses exit codes of successive runs; `None` if one of them is no number.
+pub fn parse_exit_codes(text: &str) -> Option<Vec<i32>> {
+    text.split(',').map(|code| code.trim().parse().ok()).collect()
 }
 
 /// Returns how long the pre-stop hook takes. Only `sleep` takes time: no simulated container runs a hook's command.
@@ -140,86 +157,58 @@ fn pre_stop(container: &Container) -> Duration {
     Duration::from_secs(u64::try_from(sleep_s).unwrap_or(0))
 }
 
-/// Returns the times from start to the success of the startup probe and of the readiness probe. Every simulated probe
-/// succeeds at once, so only the initial delay and the success threshold count.
-fn probe_times(container: &Container) -> (Duration, Duration) {
-    let seconds = |s: Option<i32>, default: i32| Duration::from_secs(u64::try_from(s.unwrap_or(default)).unwrap_or(0));
-    let started = container.startup_probe.as_ref().map_or(Duration::ZERO, |p| seconds(p.initial_delay_seconds, 0));
-    let ready = container.readiness_probe.as_ref().map_or(Duration::ZERO, |p| {
-        let more_successes = u32::try_from(p.success_threshold.unwrap_or(1) - 1).unwrap_or(0);
-        seconds(p.initial_delay_seconds, 0) + seconds(p.period_seconds, 10) * more_successes
-    });
-    (started, ready.max(started))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::kinds::api::core::v1::Probe;
 
-    fn script(kind: ContainerKind, policy: &str, annotations: &[(&str, &str)]) -> Script {
+    fn story(kind: ContainerKind, policy: &str, annotations: &[(&str, &str)]) -> Story {
         let container = Container { name: "c".into(), ..Default::default() };
         let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Script::of(&container, kind, policy, &annotations, &Latency::default())
+        Story::of(&container, kind, policy, &annotations, &Latency::default())
     }
 
     #[test]
     fn servers_run_on_and_jobs_end() {
-        assert_eq!(script(ContainerKind::App, "Always", &[]).run_for, None);
-        assert_eq!(script(ContainerKind::Sidecar, "Never", &[]).run_for, None);
-        assert_eq!(script(ContainerKind::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
-        assert_eq!(script(ContainerKind::App, "OnFailure", &[]).exit_code(3), 0);
-        assert_eq!(script(ContainerKind::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
+        assert_eq!(story(ContainerKind::App, "Always", &[]).run_for, None);
+        assert_eq!(story(ContainerKind::Sidecar, "Never", &[]).run_for, None);
+        assert_eq!(story(ContainerKind::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
+        assert_eq!(story(ContainerKind::App, "OnFailure", &[]).exit_code(3), 0);
+        assert_eq!(story(ContainerKind::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
     }
 
     #[test]
     fn a_command_that_is_foreseen_decides() {
-        let script = |policy: &str, args: &[&str], stdin: bool, annotations: &[(&str, &str)]| {
+        let story = |policy: &str, args: &[&str], stdin: bool, annotations: &[(&str, &str)]| {
             let args = Some(args.iter().map(|&word| word.to_owned()).collect());
             let container = Container { name: "c".into(), args, stdin: Some(stdin), ..Default::default() };
             let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let script = Script::of(&container, ContainerKind::App, policy, &annotations, &Latency::default());
-            (script.run_for, script.exit_code(0))
+            let story = Story::of(&container, ContainerKind::App, policy, &annotations, &Latency::default());
+            (story.run_for, story.exit_code(0))
         };
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(script("Always", &["sh", "-c", "sleep 2; exit 3"], false, &[]), (seconds(2), 3));
-        assert_eq!(script("Never", &["sleep", "infinity"], false, &[]), (None, 0));
-        assert_eq!(script("Never", &["sh"], true, &[]), (None, 0));
-        assert_eq!(script("Never", &["sh"], false, &[]), (seconds(5), 0));
+        assert_eq!(story("Always", &["sh", "-c", "sleep 2; exit 3"], false, &[]), (seconds(2), 3));
+        assert_eq!(story("Never", &["sleep", "infinity"], false, &[]), (None, 0));
+        assert_eq!(story("Never", &["sh"], true, &[]), (None, 0));
+        assert_eq!(story("Never", &["sh"], false, &[]), (seconds(5), 0));
         let said = [("run-for.orrery.dev/c", "9s"), ("orrery.dev/exit-code", "7")];
-        assert_eq!(script("Always", &["false"], false, &said), (seconds(9), 7));
+        assert_eq!(story("Always", &["false"], false, &said), (seconds(9), 7));
     }
 
     #[test]
     fn a_containers_own_annotation_goes_before_the_pods() {
         let all = [("orrery.dev/run-for", "9s"), ("run-for.orrery.dev/c", "2s"), ("orrery.dev/exit-code", "1, 1,0")];
-        let app = script(ContainerKind::App, "Always", &all);
+        let app = story(ContainerKind::App, "Always", &all);
         assert_eq!(app.run_for, Some(Duration::from_secs(2)));
         assert_eq!([0, 1, 2, 7].map(|run| app.exit_code(run)), [1, 1, 0, 0]);
         // The pod's own never reaches an init container.
-        let init =
-            script(ContainerKind::Init, "Always", &[("orrery.dev/run-for", "9s"), ("orrery.dev/exit-code", "1")]);
+        let init = story(ContainerKind::Init, "Always", &[("orrery.dev/run-for", "9s"), ("orrery.dev/exit-code", "1")]);
         assert_eq!((init.run_for, init.exit_code(0)), (Some(Duration::from_millis(500)), 0));
     }
 
     #[test]
     fn a_typo_changes_nothing() {
-        let script = script(
-            ContainerKind::App,
-            "Always",
-            &[("orrery.dev/exit-code", "one"), ("orrery.dev/ready-after", "soon")],
-        );
-        assert_eq!((script.exit_codes, script.ready_after), (vec![0], Some(Duration::ZERO)));
-    }
-
-    #[test]
-    fn probes_delay_readiness() {
-        let probe = |delay, successes| {
-            Some(Probe { initial_delay_seconds: Some(delay), success_threshold: Some(successes), ..Default::default() })
-        };
-        let container = Container { readiness_probe: probe(5, 3), startup_probe: probe(2, 1), ..Default::default() };
-        assert_eq!(probe_times(&container), (Duration::from_secs(2), Duration::from_secs(25)));
-        let container = Container { readiness_probe: probe(1, 1), startup_probe: probe(30, 1), ..Default::default() };
-        assert_eq!(probe_times(&container), (Duration::from_secs(30), Duration::from_secs(30)));
+        let story =
+            story(ContainerKind::App, "Always", &[("orrery.dev/exit-code", "one"), ("orrery.dev/ready-after", "soon")]);
+        assert_eq!((story.exit_codes, story.ready_after), (vec![0], None));
     }
 }

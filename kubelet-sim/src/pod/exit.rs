@@ -1,0 +1,79 @@
+//! How a running container's process ends: by itself, or after it was asked to stop.
+//!
+//! Corresponds to killContainer of pkg/kubelet/kuberuntime.
+
+use crate::pod::state::running;
+use crate::pod::view::ContainerView;
+use proto::kinds::api::core::v1::ContainerStatus;
+use proto::kinds::jiff::Timestamp;
+use std::time::Duration;
+
+/// The exit code of a crash.
+const EXIT_CRASHED: i32 = 1;
+/// The exit code of a process that SIGKILL ended.
+const EXIT_KILLED: i32 = 137;
+/// The exit code of a process that SIGTERM ended.
+const EXIT_TERMINATED: i32 = 143;
+/// The least time between SIGTERM and SIGKILL, however little of the grace period is left.
+const SHORTEST_GRACE: Duration = Duration::from_secs(2);
+
+/// The time at which a pod or a container is asked to stop, and its grace period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ending {
+    pub asked_at: Timestamp,
+    pub grace: Duration,
+}
+
+/// The end of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub at: Timestamp,
+    pub code: i32,
+    pub reason: &'static str,
+}
+
+impl Exit {
+    fn with_code(at: Timestamp, code: i32) -> Self {
+        Self { at, code, reason: if code == 0 { "Completed" } else { "Error" } }
+    }
+}
+
+/// Returns when and how the story ends the process; `None` when it runs until it is stopped.
+pub fn story_exit(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<Exit> {
+    let (started_at, story) = (running(status)?, &view.story);
+    let completed =
+        story.run_for.map(|after| Exit::with_code(started_at + after, story.exit_code(status.restart_count)));
+    let crashed = story.crash_after.map(|after| Exit::with_code(started_at + after, EXIT_CRASHED));
+    let starved = story.oom_after.map(|after| Exit { at: started_at + after, code: EXIT_KILLED, reason: "OOMKilled" });
+    [starved, crashed, completed].into_iter().flatten().min_by_key(|exit| exit.at)
+}
+
+/// Returns when a container ends that is asked to stop. The pre-stop hook begins at once and uses up grace. SIGTERM
+/// comes after the hook and not before `turn`; SIGKILL comes when the grace is over. The process may end by itself
+/// before that.
+pub fn stopped_exit(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, status: &ContainerStatus) -> Exit {
+    let deadline = ending.asked_at + ending.grace;
+    let hook_done = (ending.asked_at + view.story.pre_stop).min(deadline);
+    let terminated_at = turn.max(hook_done);
+    let killed_at = deadline.max(terminated_at + SHORTEST_GRACE);
+    let obeys_at = terminated_at + view.story.stop_time;
+    let stopped = match obeys_at <= killed_at {
+        true => Exit::with_code(obeys_at, 0),
+        false => Exit::with_code(killed_at, EXIT_KILLED),
+    };
+    match story_exit(view, status) {
+        Some(by_itself) if by_itself.at < stopped.at => by_itself,
+        _ => stopped,
+    }
+}
+
+/// Returns when a container ends that a probe has condemned. Its process is not one that stops cleanly: SIGTERM ends
+/// it, so that it is restarted under the policy `OnFailure` too.
+pub fn condemned_exit(ending: Ending, view: &ContainerView<'_>, status: &ContainerStatus) -> Exit {
+    let exit = stopped_exit(ending, ending.asked_at, view, status);
+    match story_exit(view, status) {
+        Some(by_itself) if by_itself == exit => exit,
+        _ if exit.code == 0 => Exit::with_code(exit.at, EXIT_TERMINATED),
+        _ => exit,
+    }
+}

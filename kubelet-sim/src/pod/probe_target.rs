@@ -1,0 +1,106 @@
+//! What a probe asks of a simulated container when no story says what it finds, and how a failure reads.
+//!
+//! Corresponds to pkg/probe. A declared port answers, whatever the path. A command runs in the simulated shell.
+//!
+//! Deviation: nothing is really asked. A probe of a port fails if containers of the pod declare ports, but not this one;
+//! a pod that declares none answers on all. A command whose end the simulated shell cannot predict succeeds.
+
+use crate::pod::probe_outcome::Outcome;
+use crate::pod::view::ContainerView;
+use crate::shell::entrypoint;
+use component_base::duration::format_duration;
+use proto::kinds::IntOrString;
+use proto::kinds::api::core::v1::{Container, ContainerPort, Probe};
+use std::time::Duration;
+
+/// Returns the outcome of a probe that no story decides.
+pub fn outcome(view: &ContainerView<'_>, probe: &Probe) -> Outcome {
+    let succeeds = match (&probe.exec, port(&view.spec, probe)) {
+        (Some(exec), _) => {
+            let shell = Container { command: exec.command.clone(), env: view.spec.env.clone(), ..Default::default() };
+            match entrypoint::known_end(&shell) {
+                Some(end) if end.after.is_none_or(|after| after >= timeout(probe)) => return Outcome::Timeout,
+                Some(end) => end.exit_code == 0,
+                None => true,
+            }
+        }
+        (None, Some(port)) => answers(view, port),
+        // A name that no port has, or no handler at all.
+        (None, None) => probe.http_get.is_none() && probe.tcp_socket.is_none(),
+    };
+    if succeeds { Outcome::Success } else { Outcome::Failure }
+}
+
+/// Returns what a kubelet reports of a probe that did not succeed, as in `HTTP probe failed with statuscode: 503`.
+/// `by_story` is true if the container answers, but badly.
+pub fn output(view: &ContainerView<'_>, probe: &Probe, outcome: Outcome, by_story: bool) -> String {
+    let is_late = outcome == Outcome::Timeout;
+    let timeout = format_duration(timeout(probe));
+    let host = probe.http_get.as_ref().and_then(|http| http.host.as_deref());
+    let host = host.or(probe.tcp_socket.as_ref().and_then(|tcp| tcp.host.as_deref())).filter(|host| !host.is_empty());
+    let pod_ip = view.pod_ip.map(|ip| ip.to_string()).unwrap_or_default();
+    let address = address(host.unwrap_or(&pod_ip), port(&view.spec, probe).unwrap_or_default());
+    let refused = format!("dial tcp {address}: connect: connection refused");
+    if let Some(exec) = &probe.exec {
+        let command = exec.command.clone().unwrap_or_default().join(" ");
+        return if is_late {
+            format!("command timed out: {command:?} timed out after {timeout}")
+        } else {
+            String::new()
+        };
+    }
+    if probe.grpc.is_some() {
+        return match (is_late, by_story) {
+            (true, _) => {
+                format!("timeout: failed to connect service {address:?} within {timeout}: context deadline exceeded")
+            }
+            (false, true) => "service unhealthy (responded with \"NOT_SERVING\")".to_owned(),
+            (false, false) => format!("error: failed to connect service {address:?}: {refused}"),
+        };
+    }
+    if let Some(http) = &probe.http_get {
+        let scheme = http.scheme.as_deref().unwrap_or("HTTP").to_lowercase();
+        let path = http.path.as_deref().unwrap_or_default().trim_start_matches('/');
+        let url = format!("{scheme}://{address}/{path}");
+        return match (is_late, by_story) {
+            (true, _) => {
+                format!("Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
+            }
+            (false, true) => "HTTP probe failed with statuscode: 503".to_owned(),
+            (false, false) => format!("Get {url:?}: {refused}"),
+        };
+    }
+    if is_late { format!("dial tcp {address}: i/o timeout") } else { refused }
+}
+
+fn timeout(probe: &Probe) -> Duration {
+    crate::pod::probe::seconds(probe.timeout_seconds, 1)
+}
+
+/// Returns the port that a probe asks; `None` without one, or when no port of the container has its name.
+fn port(container: &Container, probe: &Probe) -> Option<u16> {
+    if let Some(grpc) = &probe.grpc {
+        return u16::try_from(grpc.port).ok();
+    }
+    let http = probe.http_get.as_ref().map(|http| &http.port);
+    match http.or(probe.tcp_socket.as_ref().map(|tcp| &tcp.port))? {
+        IntOrString::Int(port) => u16::try_from(*port).ok(),
+        IntOrString::String(name) => {
+            let named = container.ports.iter().flatten().find(|port| port.name.as_deref() == Some(name));
+            named.map(|port| port.container_port).and_then(|port| u16::try_from(port).ok()).or(name.parse().ok())
+        }
+    }
+}
+
+/// True when some container of the pod listens on this TCP port: they share one network.
+fn answers(view: &ContainerView<'_>, port: u16) -> bool {
+    let sidecars = view.pod.init_containers.iter().flatten();
+    let declared = || view.pod.containers.iter().chain(sidecars.clone()).flat_map(|c| c.ports.iter().flatten());
+    let is_tcp = |port: &ContainerPort| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
+    declared().next().is_none() || declared().any(|p| is_tcp(p) && p.container_port == i32::from(port))
+}
+
+/// Joins a host and a port; an IPv6 address gets brackets.
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
