@@ -29,10 +29,7 @@ pub async fn answer(
     let now = fleet.env().wall();
     let filter = LogFilter::of(query, now).map_err(|why| (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")))?;
     let run = run_of(&container, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let context = match fleet.client_of(&container_ref.node) {
-        Some(client) => container.context(&client).await,
-        None => ContainerContext::default(),
-    };
+    let context = container.context(fleet, &container_ref.node).await;
     let story = story(fleet, &container);
     let mut log = Log {
         fleet: fleet.clone(),

@@ -6,20 +6,26 @@
 pub mod row;
 pub mod node_tasks;
 pub mod pod_sync;
+pub mod objects;
 
 use crate::certificate::CertificateManager;
 use crate::config::{Latency, Settings};
 use crate::fleet::node_tasks::NodeTask;
+use crate::fleet::objects::ObjectCache;
+use crate::fleet::pod_sync::Shared;
 use crate::fleet::row::NodeRow;
 use crate::lease;
+use crate::pod::downward::Allocatable;
 use crate::pod::memory::PodMemory;
+use crate::pod::references::{Objects, Reference};
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
-use std::collections::BTreeMap;
+use proto::kinds::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -47,6 +53,7 @@ pub struct Fleet {
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     memory: PodMemory,
+    objects: ObjectCache,
     node_queue: WorkQueue<NodeTask>,
     pod_queue: WorkQueue<String>,
     random: Random,
@@ -83,6 +90,7 @@ impl Fleet {
             nodes: nodes.lister(),
             pods: pods.lister(),
             memory: PodMemory::default(),
+            objects: ObjectCache::default(),
             node_queue: WorkQueue::with_limiter(&env, "nodes", limiter(NODE_RETRY)),
             pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
             random: env.random("kubelet-sim/jitter"),
@@ -133,6 +141,16 @@ impl Fleet {
         let pod = self.pods.get(namespace, name).filter(|pod| node_name(pod) == node)?;
         let (status, _) = self.memory.status_of(&pod);
         Some((pod, status))
+    }
+
+    /// Reads the ConfigMaps and Secrets that a pod refers to, with its node's identity.
+    pub async fn objects_of(&self, node: &Client, namespace: &str, references: BTreeSet<Reference>) -> Objects {
+        self.objects.read(node, &self.env, namespace, references, Timestamp::UNIX_EPOCH).await
+    }
+
+    /// Returns what pods on the node may use; it stands in for limits that a container does not have.
+    pub fn allocatable_of(&self, node: &str) -> Option<Allocatable> {
+        self.nodes.get("", node)?.status.as_ref()?.allocatable.clone()
     }
 
     /// Returns a receiver that wakes with every change of a pod.
@@ -252,7 +270,9 @@ impl Fleet {
         let row = &self.rows[at];
         // For an agent, a node that was deleted is still as it was registered.
         let node = self.nodes.get("", &row.machine.name).unwrap_or_else(|| Arc::new(row.initial_node(&self.env)));
-        let synced = pod_sync::sync(row, &node, &pod, &self.memory, &self.settings.latency, &self.env).await;
+        let Fleet { memory, objects, env, settings, .. } = self;
+        let shared = Shared { memory, objects, env, latency: &settings.latency };
+        let synced = pod_sync::sync(row, &node, &pod, &shared).await;
         if self.pods.by_key(&key).is_none_or(|present| present.uid() != pod.uid()) {
             // The pod was deleted meanwhile: release what the sync has just given to it.
             row.release(pod.uid());

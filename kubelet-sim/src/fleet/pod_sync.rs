@@ -3,32 +3,48 @@
 //! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
 
 use crate::config::Latency;
+use crate::fleet::objects::ObjectCache;
 use crate::fleet::row::NodeRow;
 use crate::node;
 use crate::pod::conditions;
+use crate::pod::container::CONFIG_ERROR;
 use crate::pod::lifecycle::{self, PodStep, PodView};
 use crate::pod::memory::PodMemory;
+use crate::pod::mounts::Mounts;
 use crate::pod::patch::status_patch;
+use crate::pod::references::{Objects, references};
+use crate::pod::state;
 use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
+use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use serde_json::Value;
 use std::time::Duration;
 
+/// What a sync uses of the fleet.
+pub struct Shared<'a> {
+    pub memory: &'a PodMemory,
+    pub objects: &'a ObjectCache,
+    pub latency: &'a Latency,
+    pub env: &'a Env,
+}
+
 /// Takes the step that is due; returns the time until the next one.
-pub async fn sync(
-    row: &NodeRow,
-    node: &Node,
-    pod: &Pod,
-    memory: &PodMemory,
-    latency: &Latency,
-    env: &Env,
-) -> Result<Option<Duration>, Error> {
+pub async fn sync(row: &NodeRow, node: &Node, pod: &Pod, shared: &Shared<'_>) -> Result<Option<Duration>, Error> {
+    let Shared { memory, env, .. } = *shared;
     let (status, caught_up) = memory.status_of(pod);
+    let objects = match may_start(pod, &status) {
+        true => {
+            let needed = pod.spec.as_ref().map(references).unwrap_or_default();
+            let since = read_since(pod, &status, memory, env.wall());
+            shared.objects.read(&row.client, env, pod.namespace(), needed, since).await
+        }
+        false => Objects::default(),
+    };
     let now = env.wall();
-    let step = decide(row, node, pod, &status, latency, now);
+    let step = decide(row, node, pod, &status, &objects, shared, now);
+    memory.set_mounts(pod, step.mounts);
     for image in &step.pulled {
         row.add_image(image);
     }
@@ -45,7 +61,39 @@ pub async fn sync(
     Ok(step.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)))
 }
 
-fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> PodStep {
+/// True when a container of the pod may start at its next step, so that what it refers to is needed.
+fn may_start(pod: &Pod, status: &PodStatus) -> bool {
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let known = lists.iter().map(|list| list.as_ref().map_or(0, Vec::len)).sum::<usize>();
+    let spec = pod.spec.as_ref();
+    let ephemeral = spec.and_then(|spec| spec.ephemeral_containers.as_ref()).map_or(0, Vec::len);
+    let init = spec.and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
+    let all = spec.map_or(0, |spec| spec.containers.len()) + init + ephemeral;
+    let runs = |status: &ContainerStatus| state::running(status).is_some();
+    let some_wait = known < all || !lists.into_iter().flatten().flatten().all(runs);
+    some_wait && !pod.is_deleting() && !conditions::is_terminal(status)
+}
+
+/// Returns the time since which the objects must have been read that a pod refers to: its creation, or the present if
+/// one of them holds it back.
+fn read_since(pod: &Pod, status: &PodStatus, memory: &PodMemory, now: Timestamp) -> Timestamp {
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let mut statuses = lists.into_iter().flatten().flatten();
+    let is_held_back = memory.mounts_of(pod) == Mounts::Failing
+        || statuses.any(|status| state::waiting_reason(status) == Some(CONFIG_ERROR));
+    let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |created| created.0);
+    if is_held_back { now } else { created }
+}
+
+fn decide(
+    row: &NodeRow,
+    node: &Node,
+    pod: &Pod,
+    status: &PodStatus,
+    objects: &Objects,
+    shared: &Shared<'_>,
+    now: Timestamp,
+) -> PodStep {
     let is_new = status.start_time.is_none() && !pod.is_deleting() && !conditions::is_terminal(status);
     if let (true, Err(rejection)) = (is_new, row.admit(pod, node)) {
         return lifecycle::reject(pod, status, &rejection, now);
@@ -56,7 +104,9 @@ fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &L
     if node_ips.is_empty() {
         node_ips.push(row.machine.address.into());
     }
-    lifecycle::step(&PodView { pod, status, node_ips: &node_ips, sandbox, has_image: &has_image, latency }, now)
+    let (mounts, latency) = (shared.memory.mounts_of(pod), shared.latency);
+    let node_ips = &node_ips;
+    lifecycle::step(&PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, mounts, latency }, now)
 }
 
 async fn write_status(

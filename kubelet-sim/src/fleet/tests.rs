@@ -260,3 +260,46 @@ async fn a_node_takes_no_more_than_it_has() {
     world.pass(2_000).await;
     assert_eq!(world.status("third")["phase"], "Running");
 }
+
+/// Objects that pods refer to are read with the node's identity, once for pods that start together.
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_its_config_map_and_shares_it_with_others() {
+    let world = World::of(1);
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    let bind = |name: &str| {
+        let created = world.env.wall();
+        world.server.put(
+            "pods",
+            json!({
+                "metadata": {
+                    "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "creationTimestamp": created,
+                },
+                "spec": {
+                    "nodeName": "node-0", "containers": [nginx()],
+                    "volumes": [{"name": "config", "configMap": {"name": "game"}}],
+                },
+            }),
+        );
+    };
+    bind("early");
+    world.pass(2_000).await;
+    assert_eq!(world.status("early")["phase"], "Pending");
+    let failed = "FailedMount: MountVolume.SetUp failed for volume \"config\" : configmap \"game\" not found";
+    assert!(world.events("early").contains(&failed.to_owned()), "{:?}", world.events("early"));
+
+    world.server.put("configmaps", json!({"metadata": {"name": "game", "namespace": "shop"}, "data": {"lives": "3"}}));
+    world.pass(4_000).await;
+    assert_eq!(world.status("early")["phase"], "Running");
+    let reads = || world.server.requests().iter().filter(|request| request.line.contains("configmaps/game")).count();
+    let before = reads();
+    bind("second");
+    bind("third");
+    world.pass(4_000).await;
+    assert_eq!(
+        [world.status("second")["phase"].clone(), world.status("third")["phase"].clone()],
+        ["Running", "Running"]
+    );
+    assert!(reads() <= before + 1, "{} reads after {before}", reads());
+}

@@ -6,8 +6,8 @@
 use crate::images;
 use crate::pod::exit::{Exit, condemned_exit, story_exit};
 use crate::pod::health;
-use crate::pod::image_pull::{self, Pull};
-use crate::pod::progress::Progress;
+use crate::pod::image_pull::{self, Pull, RESYNC_PERIOD};
+use crate::pod::progress::{Progress, RunAttempt};
 use crate::pod::restart::{back_off, restarts};
 use crate::pod::state::{is_waiting, last_exit, running, terminated, waiting, waiting_reason};
 use crate::pod::story::ContainerKind;
@@ -17,6 +17,9 @@ use proto::kinds::api::core::v1::{ContainerState, ContainerStateRunning, Contain
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use std::time::Duration;
+
+/// The reason of a container that cannot be created from its spec.
+pub const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 /// Makes the transitions that are due at `now`. `turn` is the time from which the container may start; `None` while
 /// other containers have to start first.
@@ -145,7 +148,34 @@ fn start_when_due(
     if now < due {
         return progress.wake_by(due);
     }
-    start(view, status, run, pull_time, now, progress);
+    match &view.config {
+        Ok(()) => start(view, status, run, pull_time, now, progress),
+        Err(error) => report_config_error(view, status, run, pull_time, (error, due), now, progress),
+    }
+}
+
+/// Reports that the container cannot be created, because its spec refers to what does not exist. The agent tries again
+/// each time it syncs the pod.
+fn report_config_error(
+    view: &ContainerView<'_>,
+    status: &mut ContainerStatus,
+    run: i32,
+    pull_time: Duration,
+    (error, first): (&str, Timestamp),
+    now: Timestamp,
+    progress: &mut Progress,
+) {
+    let syncs = u32::try_from(now.duration_since(first).as_secs() / RESYNC_PERIOD.as_secs() as i64).unwrap_or(0);
+    let run_attempt = RunAttempt { run, attempt: syncs };
+    if syncs > 0 || waiting_reason(status) != Some(CONFIG_ERROR) {
+        progress.normal(view, run_attempt, "Pulled", image_pull::pulled_message(view, pull_time));
+    }
+    if !pull_time.is_zero() {
+        progress.pulled.push(view.image().to_owned());
+    }
+    progress.warning(view, run_attempt, "Failed", format!("Error: {error}"));
+    status.state = Some(waiting(CONFIG_ERROR, Some(error.to_owned())));
+    progress.wake_by(first + RESYNC_PERIOD * (syncs + 1));
 }
 
 fn start(

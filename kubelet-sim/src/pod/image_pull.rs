@@ -3,8 +3,9 @@
 //! Corresponds to pkg/kubelet/images/image_manager.go.
 
 use crate::images;
+use crate::pod::back_off::{Attempt, BackOff};
 use crate::pod::progress::{Progress, RunAttempt};
-use crate::pod::restart::{BACK_OFF_MAX, doubled};
+use crate::pod::restart::{BACK_OFF_INITIAL, BACK_OFF_MAX};
 use crate::pod::state::{waiting, waiting_reason};
 use crate::pod::view::ContainerView;
 use component_base::duration::format_duration;
@@ -51,41 +52,13 @@ pub fn pulled_message(view: &ContainerView<'_>, pull_time: Duration) -> String {
     format!("Successfully pulled image {image:?} in {took} ({took} including waiting). Image size: {size} bytes.")
 }
 
-/// An attempt to pull, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Attempt {
-    number: u32,
-    began: Timestamp,
-    /// When the next attempt begins.
-    next: Timestamp,
-}
-
-/// Returns the latest attempt at `now`, if the first was at `turn` and each one fails at once. The next ones follow
-/// after 10 s, after another 20 s, … and then every five minutes. The kubelet counts in memory; here the time alone
-/// decides.
-fn attempt(turn: Timestamp, now: Timestamp) -> Attempt {
-    let (mut number, mut began) = (0, turn);
-    loop {
-        let wait = doubled(number);
-        let next = began + wait;
-        if next > now {
-            return Attempt { number, began, next };
-        }
-        if wait < BACK_OFF_MAX {
-            (number, began) = (number + 1, next);
-            continue;
-        }
-        let waited_ms = now.as_millisecond() - began.as_millisecond();
-        let skipped = u32::try_from(waited_ms / BACK_OFF_MAX.as_millis() as i64).unwrap_or(u32::MAX);
-        (number, began) = (number.saturating_add(skipped), began + BACK_OFF_MAX * skipped);
-        return Attempt { number, began, next: began + BACK_OFF_MAX };
-    }
-}
+/// The delays after failed attempts to pull.
+const PULL_BACK_OFF: BackOff = BackOff { initial: BACK_OFF_INITIAL, max: BACK_OFF_MAX };
 
 /// Returns when the pull that succeeds began: at `turn`, or with the latest attempt when earlier ones have failed.
 pub fn attempt_began(status: &ContainerStatus, turn: Timestamp, now: Timestamp) -> Timestamp {
     match waiting_reason(status) {
-        Some("ErrImagePull" | "ImagePullBackOff") => attempt(turn, now).began,
+        Some("ErrImagePull" | "ImagePullBackOff") => PULL_BACK_OFF.attempt(turn, now).began,
         _ => turn,
     }
 }
@@ -100,7 +73,7 @@ pub fn fail(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    let Attempt { number, began, next } = attempt(turn, now);
+    let Attempt { number, began, next } = PULL_BACK_OFF.attempt(turn, now);
     let run_attempt = RunAttempt { run, attempt: number };
     let image = view.image();
     progress.normal(view, run_attempt, "Pulling", format!("Pulling image {image:?}"));
@@ -131,29 +104,4 @@ pub fn never_pulled(
     progress.warning(view, run, "Failed", "Error: ErrImageNeverPull".to_owned());
     status.state = Some(waiting("ErrImageNeverPull", Some(error)));
     progress.wake_by(now + RESYNC_PERIOD);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_come_more_and_more_slowly() {
-        let at = |s: i64| Timestamp::from_second(1000 + s).unwrap();
-        for (now_s, number, began_s, next_s) in [
-            (0, 0, 0, 10),
-            (9, 0, 0, 10),
-            (10, 1, 10, 30),
-            (30, 2, 30, 70),
-            (70, 3, 70, 150),
-            (310, 5, 310, 610),
-            (609, 5, 310, 610),
-            (610, 6, 610, 910),
-            (1509, 8, 1210, 1510),
-            (1510, 9, 1510, 1810),
-        ] {
-            let expected = Attempt { number, began: at(began_s), next: at(next_s) };
-            assert_eq!(attempt(at(0), at(now_s)), expected, "at {now_s} s");
-        }
-    }
 }

@@ -17,12 +17,16 @@ use crate::config::Latency;
 use crate::pod::admission::Rejection;
 use crate::pod::conditions::{self, is_terminal};
 use crate::pod::container;
+use crate::pod::downward::PodFields;
 use crate::pod::ending::stop_containers;
+use crate::pod::environment::{environment, sub_path};
 use crate::pod::exit::Ending;
 use crate::pod::health;
 use crate::pod::image_pull::RESYNC_PERIOD;
+use crate::pod::mounts::{self, Mounts};
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
+use crate::pod::references::Objects;
 use crate::pod::restart::is_finished;
 use crate::pod::state;
 use crate::pod::story::{ContainerKind, Story};
@@ -54,6 +58,9 @@ pub struct PodView<'a> {
     /// The network of the sandbox, or why there is none.
     pub sandbox: Sandbox,
     pub has_image: &'a dyn Fn(&str) -> bool,
+    /// The ConfigMaps and Secrets that the pod refers to. They are needed while a container may have to start.
+    pub objects: &'a Objects,
+    pub mounts: Mounts,
     pub latency: &'a Latency,
 }
 
@@ -77,6 +84,7 @@ pub struct PodStep {
     pub events: Vec<PodEvent>,
     /// Images that were pulled onto the node.
     pub pulled: Vec<String>,
+    pub mounts: Mounts,
     /// When the next step is due, if nothing happens before.
     pub wake_at: Option<Timestamp>,
     /// True when the pod is being deleted and nothing of it runs any more, so that its object can be removed.
@@ -86,12 +94,12 @@ pub struct PodStep {
 /// Takes the step of a pod that is due at `now`.
 pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     let mut status = view.status.clone();
-    let mut progress = Progress::default();
+    let (mut progress, mut mounts) = (Progress::default(), view.mounts);
     if !is_terminal(&status) {
         let machine = PodMachine::new(view);
         machine.report_story_errors(&mut progress);
         machine.initialize(&mut status, now);
-        let course = machine.advance(&mut status, now, &mut progress);
+        let course = machine.advance(&mut status, &mut mounts, now, &mut progress);
         machine.show_sandbox(&mut status);
         let phase = match course {
             Course::GoesOn => machine.phase(&status),
@@ -106,7 +114,7 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     }
     let ended = is_terminal(&status) && view.pod.is_deleting();
     let wake_at = progress.wake_at.filter(|_| !is_terminal(&status));
-    PodStep { status, events: progress.events, pulled: progress.pulled, wake_at, ended }
+    PodStep { status, events: progress.events, pulled: progress.pulled, mounts, wake_at, ended }
 }
 
 /// Returns the failed status of a pod that the node does not admit.
@@ -118,7 +126,7 @@ pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timesta
     status.message = Some(format!("Pod was rejected: {}", rejection.message));
     status.observed_generation = pod.metadata.generation.or(status.observed_generation);
     let events = vec![PodEvent::of_pod(true, &rejection.reason, rejection.message.as_str())];
-    PodStep { status, events, pulled: Vec::new(), wake_at: None, ended: false }
+    PodStep { status, events, pulled: Vec::new(), mounts: Mounts::Untried, wake_at: None, ended: false }
 }
 
 fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {
@@ -168,6 +176,7 @@ impl<'a> PodMachine<'a> {
             pod_ip,
             pod_title: format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.pod.uid()),
             start_latency: view.latency.container_start,
+            config: config(view, &container),
             spec: container,
         };
         let kind_of = |init: &Container| if is_sidecar(init) { ContainerKind::Sidecar } else { ContainerKind::Init };
@@ -214,7 +223,7 @@ impl<'a> PodMachine<'a> {
     }
 
     /// Advances all containers: to their end when the pod has to stop, and otherwise by their stories.
-    fn advance(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> Course {
+    fn advance(&self, status: &mut PodStatus, mounts: &mut Mounts, now: Timestamp, progress: &mut Progress) -> Course {
         let start_time = status.start_time.as_ref().map_or(now, |t| t.0);
         let deadline = self.deadline(start_time, now, progress);
         if deadline.is_some() {
@@ -229,17 +238,37 @@ impl<'a> PodMachine<'a> {
             let all_ended = stop_containers(ending, self.with_statuses(status), now, progress);
             return if all_ended { Course::Stopped { reason } } else { Course::GoesOn };
         }
+        let Some(mounted_at) = self.mount(status, mounts, start_time, now, progress) else { return Course::GoesOn };
         if let Sandbox::Impossible { reason, message } = &self.view.sandbox {
             progress.events.push(PodEvent::of_pod(true, reason, message.as_str()));
             progress.wake_by(now + RESYNC_PERIOD);
             return Course::GoesOn;
         }
-        self.run(status, start_time + self.view.latency.sandbox, now, progress);
+        self.run(status, mounted_at + self.view.latency.sandbox, now, progress);
         let Some(asked_at) = self.work_done(status) else { return Course::GoesOn };
         // Sidecars serve the app containers, so they are stopped once those have ended for good.
         let ending = Ending { asked_at, grace: self.grace() };
         let all_ended = stop_containers(ending, self.with_statuses(status), now, progress);
         if all_ended { Course::Done } else { Course::GoesOn }
+    }
+
+    /// Mounts the volumes, unless a container was tried already: then they are mounted.
+    fn mount(
+        &self,
+        status: &PodStatus,
+        mounts: &mut Mounts,
+        start_time: Timestamp,
+        now: Timestamp,
+        progress: &mut Progress,
+    ) -> Option<Timestamp> {
+        match (conditions::has_sandbox(status), *mounts) {
+            (true, Mounts::MountedAt(at)) => Some(at),
+            (true, _) => Some(start_time),
+            (false, _) => {
+                let fields = PodFields { pod: self.view.pod, status, allocatable: None };
+                mounts::mount(fields, self.spec, self.view.objects, mounts, start_time, now, progress)
+            }
+        }
     }
 
     /// Advances each container by its story: ephemeral ones, then init containers, then app containers.
@@ -344,6 +373,13 @@ impl<'a> PodMachine<'a> {
         let ephemeral = self.ephemeral.iter().zip(status.ephemeral_container_statuses.iter_mut().flatten());
         init.chain(apps).chain(ephemeral).collect()
     }
+}
+
+/// Checks what a container is created from; the error is the message of `CreateContainerConfigError`.
+fn config(view: &PodView<'_>, container: &Container) -> Result<(), String> {
+    let fields = PodFields { pod: view.pod, status: view.status, allocatable: None };
+    let env = environment(fields, container, view.objects)?;
+    container.volume_mounts.iter().flatten().try_for_each(|mount| sub_path(mount, &env).map(drop))
 }
 
 fn set_pod_ips(status: &mut PodStatus, ips: &[IpAddr]) {

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/kubelet/status.Manager. It is safe to forget everything: a stored status says enough to go on.
 //! The memory adds the fractions of seconds, and keeps events from being recorded twice.
 
+use crate::pod::mounts::Mounts;
 use crate::pod::progress::PodEvent;
 use parking_lot::Mutex;
 use proto::Kind;
@@ -23,6 +24,7 @@ struct Remembered {
     exact: PodStatus,
     /// The status as the API server stores it.
     stored: Option<PodStatus>,
+    mounts: Mounts,
     /// Occurrences of the events that were recorded.
     recorded: BTreeSet<String>,
 }
@@ -51,6 +53,18 @@ impl PodMemory {
         known.revision = revision(written);
         known.stored = written.status.clone();
         known.exact = exact;
+    }
+
+    pub fn mounts_of(&self, pod: &Pod) -> Mounts {
+        let memory = self.0.lock();
+        memory.get(&pod.key()).filter(|known| known.uid == pod.uid()).map_or(Mounts::Untried, |known| known.mounts)
+    }
+
+    /// Remembers whether the volumes are mounted, if that took more than one attempt.
+    pub fn set_mounts(&self, pod: &Pod, mounts: Mounts) {
+        if mounts != Mounts::Untried {
+            Self::entry(&mut self.0.lock(), pod).mounts = mounts;
+        }
     }
 
     /// Returns the events that were not recorded before, and remembers them.

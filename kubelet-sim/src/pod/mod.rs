@@ -7,6 +7,7 @@ pub mod lifecycle;
 pub mod admission;
 pub mod ending;
 pub mod phase;
+pub mod mounts;
 pub mod conditions;
 
 // One container.
@@ -15,6 +16,7 @@ pub mod state;
 pub mod container;
 pub mod image_pull;
 pub mod restart;
+pub mod back_off;
 pub mod story;
 pub mod story_errors;
 pub mod exit;
@@ -25,6 +27,12 @@ pub mod health;
 pub mod probe;
 pub mod probe_outcome;
 pub mod probe_target;
+
+// What a pod refers to.
+pub mod references;
+pub mod downward;
+pub mod environment;
+pub mod volume_files;
 
 // The statuses that were written, and the patch that writes the next one.
 pub mod memory;

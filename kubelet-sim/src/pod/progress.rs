@@ -22,6 +22,11 @@ impl PodEvent {
         let (reason, message) = (reason.to_owned(), message.into());
         Self { warning, occurrence: format!("{reason}/{message}"), reason, message, field_path: String::new() }
     }
+
+    /// Tells this event from those of other attempts at the same thing.
+    pub fn of_attempt(self, attempt: u32) -> Self {
+        Self { occurrence: format!("{}/{attempt}", self.occurrence), ..self }
+    }
 }
 
 /// The results of a step so far.

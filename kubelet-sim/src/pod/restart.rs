@@ -2,6 +2,7 @@
 //!
 //! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
 
+use crate::pod::back_off::BackOff;
 use crate::pod::state::terminated;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 /// The kubelet's first crash-loop back-off; every further crash doubles it.
 pub const BACK_OFF_INITIAL: Duration = Duration::from_secs(10);
+const CRASH_BACK_OFF: BackOff = BackOff { initial: BACK_OFF_INITIAL, max: BACK_OFF_MAX };
 /// The length of a run that clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
@@ -63,12 +65,7 @@ pub fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration
     if restart_count <= 0 || ran_s >= BACK_OFF_RESET.as_secs() as i64 {
         return Duration::ZERO;
     }
-    doubled(u32::try_from(restart_count - 1).unwrap_or(0))
-}
-
-/// Returns 10 s, doubled so many times, up to five minutes.
-pub fn doubled(times: u32) -> Duration {
-    (BACK_OFF_INITIAL * 2_u32.pow(times.min(5))).min(BACK_OFF_MAX)
+    CRASH_BACK_OFF.delay(u32::try_from(restart_count - 1).unwrap_or(0))
 }
 
 #[cfg(test)]

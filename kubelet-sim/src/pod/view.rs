@@ -28,6 +28,8 @@ pub struct ContainerView<'a> {
     pub pod_ip: Option<IpAddr>,
     /// The pod as the kubelet's messages name it: `web-1_default(uid)`.
     pub pod_title: String,
+    /// The reason why the container cannot be created from its spec. It counts while the container waits.
+    pub config: Result<(), String>,
     /// Time from creating the container to its process running.
     pub start_latency: Duration,
 }

@@ -82,10 +82,7 @@ async fn run(
     (mut reader, mut writer): (Reader, Writer),
 ) {
     let env = fleet.env().clone();
-    let context = match fleet.client_of(&container_ref.node) {
-        Some(client) => container.context(&client).await,
-        None => return,
-    };
+    let context = container.context(&fleet, &container_ref.node).await;
     let mut terminal = Terminal::new(&env, options, &mut reader, &mut writer);
     let ended = match &request {
         CommandRequest::Exec(argv) => terminal.run(&context, argv).await.map(|code| exit_status(argv, code)),
@@ -109,7 +106,7 @@ async fn run(
     }
 }
 
-/// Records that the first process ended while a client was attached to it: as the annotations that story every end. A
+/// Records that the first process ended while a client was attached to it: as the annotations that decide every end. A
 /// container that would be restarted gets none: its story holds for all runs, so the present run just goes on.
 async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodContainer, run: &Run, code: i32) {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());

@@ -1,5 +1,6 @@
 //! Whole lives of pods, shown as timelines.
 
+mod config;
 mod ending;
 mod probes;
 mod starting;
@@ -29,6 +30,8 @@ struct Life {
     log: String,
     /// Keep of each status only what the API server stores, like an agent that restarts before every step.
     forgetful: bool,
+    objects: Objects,
+    mounts: Mounts,
 }
 
 impl Life {
@@ -48,6 +51,8 @@ impl Life {
             recorded: BTreeSet::new(),
             log: String::new(),
             forgetful: false,
+            objects: Objects::default(),
+            mounts: Mounts::Untried,
         }
     }
 
@@ -56,7 +61,9 @@ impl Life {
         let latency = Latency::default();
         let (node_ips, sandbox) = (&["172.18.0.2".parse().unwrap()], self.sandbox.clone());
         let (pod, status) = (&self.pod, &self.status);
-        let view = PodView { pod, status, node_ips, sandbox, has_image: &has_image, latency: &latency };
+        let (objects, mounts) = (&self.objects, self.mounts);
+        let view =
+            PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, mounts, latency: &latency };
         let step = step(&view, self.now);
         let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
         let new_events: Vec<PodEvent> =
@@ -72,6 +79,7 @@ impl Life {
             }
         }
         self.images.extend(step.pulled);
+        self.mounts = step.mounts;
         self.status = step.status;
         if self.forgetful {
             self.status = serde_json::from_value(serde_json::to_value(&self.status).unwrap()).unwrap();
