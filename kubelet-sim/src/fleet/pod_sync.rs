@@ -7,12 +7,12 @@ use crate::fleet::objects::ObjectCache;
 use crate::fleet::row::NodeRow;
 use crate::node;
 use crate::pod::conditions;
-use crate::pod::container::CONFIG_ERROR;
 use crate::pod::lifecycle::{self, PodStep, PodView};
 use crate::pod::memory::PodMemory;
-use crate::pod::mounts::Mounts;
+use crate::pod::notes::Mounts;
 use crate::pod::patch::status_patch;
 use crate::pod::references::{Objects, references};
+use crate::pod::start::CONFIG_ERROR;
 use crate::pod::state;
 use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
@@ -44,7 +44,7 @@ pub async fn sync(row: &NodeRow, node: &Node, pod: &Pod, shared: &Shared<'_>) ->
     };
     let now = env.wall();
     let step = decide(row, node, pod, &status, &objects, shared, now);
-    memory.set_mounts(pod, step.mounts);
+    memory.set_notes(pod, step.notes.clone());
     for image in &step.pulled {
         row.add_image(image);
     }
@@ -79,7 +79,7 @@ fn may_start(pod: &Pod, status: &PodStatus) -> bool {
 fn read_since(pod: &Pod, status: &PodStatus, memory: &PodMemory, now: Timestamp) -> Timestamp {
     let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
     let mut statuses = lists.into_iter().flatten().flatten();
-    let is_held_back = memory.mounts_of(pod) == Mounts::Failing
+    let is_held_back = memory.notes_of(pod).mounts == Mounts::Failing
         || statuses.any(|status| state::waiting_reason(status) == Some(CONFIG_ERROR));
     let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |created| created.0);
     if is_held_back { now } else { created }
@@ -104,9 +104,9 @@ fn decide(
     if node_ips.is_empty() {
         node_ips.push(row.machine.address.into());
     }
-    let (mounts, latency) = (shared.memory.mounts_of(pod), shared.latency);
+    let (notes, latency) = (shared.memory.notes_of(pod), shared.latency);
     let node_ips = &node_ips;
-    lifecycle::step(&PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, mounts, latency }, now)
+    lifecycle::step(&PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, latency }, now)
 }
 
 async fn write_status(

@@ -4,8 +4,9 @@
 //! once, except sidecars: they are stopped after all others have ended, one by one, the last one first.
 
 use crate::pod::container;
-use crate::pod::exit::{Ending, condemned_exit, stopped_exit};
+use crate::pod::exit::{Ending, killed_exit, record_pre_stop, stopped_exit};
 use crate::pod::health;
+use crate::pod::kill::kill;
 use crate::pod::progress::Progress;
 use crate::pod::state;
 use crate::pod::story::ContainerKind;
@@ -48,15 +49,18 @@ fn stop_when_due(
         return exit.map_or(turn, |finished_at| finished_at.0.max(turn));
     }
     progress.normal(view, status.restart_count, "Killing", format!("Stopping container {}", view.spec.name));
-    // Readiness is probed to the end. A probe may have condemned the container before.
+    record_pre_stop(ending, view, status, now, progress);
+    // Readiness is probed to the end. The container may have been killed for itself before.
     let health = health::observe(view, status, Some(ending.asked_at), now, progress).unwrap_or_default();
-    let condemned = health.kill.map(|kill| condemned_exit(kill.ending, view, status));
+    let kill = kill(view, status, &health, Some(ending.asked_at), now, progress);
+    let killed = kill.map(|kill| killed_exit(kill.ending, view, status));
     let stopped = stopped_exit(ending, turn, view, status);
-    let exit = condemned.filter(|condemned| condemned.at < stopped.at).unwrap_or(stopped);
+    let exit = killed.filter(|killed| killed.at < stopped.at).unwrap_or(stopped);
     if now >= exit.at {
         container::stop(view, status, exit);
     } else {
-        status.ready = health.is_ready;
+        let is_ready = health.is_ready;
+        status.ready = is_ready;
         progress.wake_by(exit.at);
     }
     exit.at

@@ -2,6 +2,8 @@
 //!
 //! Corresponds to killContainer of pkg/kubelet/kuberuntime.
 
+use crate::pod::hook::pre_stop;
+use crate::pod::progress::Progress;
 use crate::pod::state::running;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::ContainerStatus;
@@ -53,7 +55,8 @@ pub fn story_exit(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<
 /// before that.
 pub fn stopped_exit(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, status: &ContainerStatus) -> Exit {
     let deadline = ending.asked_at + ending.grace;
-    let hook_done = (ending.asked_at + view.story.pre_stop).min(deadline);
+    let hook = pre_stop(&view.spec, view.pod).map_or(Duration::ZERO, |hook| hook.takes);
+    let hook_done = ending.asked_at + hook.min(ending.grace);
     let terminated_at = turn.max(hook_done);
     let killed_at = deadline.max(terminated_at + SHORTEST_GRACE);
     let obeys_at = terminated_at + view.story.stop_time;
@@ -67,13 +70,31 @@ pub fn stopped_exit(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, s
     }
 }
 
-/// Returns when a container ends that a probe has condemned. Its process is not one that stops cleanly: SIGTERM ends
-/// it, so that it is restarted under the policy `OnFailure` too.
-pub fn condemned_exit(ending: Ending, view: &ContainerView<'_>, status: &ContainerStatus) -> Exit {
+/// Returns when a container ends that is killed while its pod goes on. Its process is not one that stops cleanly: SIGTERM
+/// ends it, so that it is restarted under the policy `OnFailure` too.
+pub fn killed_exit(ending: Ending, view: &ContainerView<'_>, status: &ContainerStatus) -> Exit {
     let exit = stopped_exit(ending, ending.asked_at, view, status);
     match story_exit(view, status) {
         Some(by_itself) if by_itself == exit => exit,
         _ if exit.code == 0 => Exit::with_code(exit.at, EXIT_TERMINATED),
         _ => exit,
+    }
+}
+
+/// Records that the pre-stop hook has failed, once it has. Without a grace period it does not run.
+pub fn record_pre_stop(
+    ending: Ending,
+    view: &ContainerView<'_>,
+    status: &ContainerStatus,
+    now: Timestamp,
+    progress: &mut Progress,
+) {
+    let hook = pre_stop(&view.spec, view.pod).filter(|hook| !hook.succeeds && hook.takes <= ending.grace);
+    let Some(hook) = hook.filter(|_| !ending.grace.is_zero()) else { return };
+    let fails_at = ending.asked_at + hook.takes;
+    match now < fails_at {
+        true => progress.wake_by(fails_at),
+        // Its message could tell a secret.
+        false => progress.warning(view, status.restart_count, "FailedPreStopHook", "PreStopHook failed".to_owned()),
     }
 }

@@ -1,63 +1,64 @@
-//! The health of a running container, as its probes find it: started, ready, or to be killed.
+//! The health of a running container, as its probes find it: started, ready, or failed for good.
 //!
-//! Corresponds to pkg/kubelet/prober: Manager.UpdatePodStatus, and to the part of computePodActions that kills a
-//! container whose liveness or startup probe has failed.
+//! Corresponds to Manager.UpdatePodStatus of pkg/kubelet/prober.
 
-use crate::pod::exit::Ending;
-use crate::pod::probe::{FailedProbe, Findings, ProbeEnd, ProbeRun, seconds};
+use crate::pod::hook::post_start;
+use crate::pod::probe::{FailedProbe, Findings, ProbeEnd, ProbeRun};
 use crate::pod::probe_outcome::Outcomes;
 use crate::pod::probe_target;
 use crate::pod::progress::{Progress, RunAttempt};
-use crate::pod::restart::restarts_after_failure;
 use crate::pod::state::running;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStatus, Probe};
 use proto::kinds::jiff::Timestamp;
-use std::time::Duration;
 
 /// The health of a running container.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Health {
+pub struct Health<'a> {
     /// When the startup probe succeeded, or the container started without one.
     pub started_at: Option<Timestamp>,
     pub is_ready: bool,
     /// Set once a probe has failed so often that the container is killed.
-    pub kill: Option<Kill>,
+    pub failed_probe: Option<FailedThreshold<'a>>,
 }
 
-/// A container that is killed because of a probe.
+/// A startup or liveness probe that has reached its failure threshold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kill {
-    pub ending: Ending,
-    /// The message of its event.
-    pub message: String,
+pub struct FailedThreshold<'a> {
+    pub name: &'static str,
+    pub spec: &'a Probe,
+    pub at: Timestamp,
 }
 
 /// Returns the health of a container at `now`; `None` when it does not run. Records an event for a probe that has just
 /// failed. `probed_until` is the time at which the pod was asked to stop: only readiness is probed after that.
-pub fn observe(
-    view: &ContainerView<'_>,
+pub fn observe<'a>(
+    view: &'a ContainerView<'_>,
     status: &ContainerStatus,
     probed_until: Option<Timestamp>,
     now: Timestamp,
     progress: &mut Progress,
-) -> Option<Health> {
+) -> Option<Health<'a>> {
     let container_started_at = running(status)?;
     let mut prober = Prober { view, run: status.restart_count, container_started_at, now, probed_until, progress };
     let mut health = Health::default();
+    if post_start(&view.spec, view.pod).is_some_and(|hook| !hook.succeeds) {
+        return Some(health); // It is killed before anything is probed.
+    }
     match &view.spec.startup_probe {
         None => health.started_at = Some(container_started_at),
         Some(spec) => match prober.probe("Startup", spec, &view.story.startup, container_started_at).result {
             Some((true, at)) => health.started_at = Some(at),
-            Some((false, at)) => health.kill = Some(kill(view, "startup", spec, at)),
+            Some((false, at)) => health.failed_probe = Some(FailedThreshold { name: "Startup", spec, at }),
             None => {}
         },
     }
     let Some(started_at) = health.started_at else { return Some(health) };
     if let Some(spec) = &view.spec.liveness_probe {
         let result = prober.probe("Liveness", spec, &view.story.liveness, started_at).result;
-        health.kill = result.filter(|(succeeds, _)| !succeeds).map(|(_, at)| kill(view, "liveness", spec, at));
+        let failed = result.filter(|(succeeds, _)| !succeeds);
+        health.failed_probe = failed.map(|(_, at)| FailedThreshold { name: "Liveness", spec, at });
     }
     health.is_ready = match (&view.story.ready_after, &view.spec.readiness_probe) {
         (Some(after), _) => after.is_some_and(|after| prober.has_passed(container_started_at + after)),
@@ -117,18 +118,5 @@ impl Prober<'_, '_> {
             self.progress.wake_by(at);
         }
         self.now >= at
-    }
-}
-
-fn kill(view: &ContainerView<'_>, probe: &str, spec: &Probe, at: Timestamp) -> Kill {
-    let restarted = if restarts_after_failure(view) { ", will be restarted" } else { "" };
-    let of_probe = spec.termination_grace_period_seconds;
-    let grace_s = of_probe.or(view.pod.termination_grace_period_seconds);
-    Kill {
-        ending: Ending {
-            asked_at: at,
-            grace: grace_s.map_or(seconds(None, 30), |s| Duration::from_secs(u64::try_from(s).unwrap_or(0))),
-        },
-        message: format!("Container {} failed {probe} probe{restarted}", view.spec.name),
     }
 }

@@ -23,7 +23,8 @@ use crate::pod::environment::{environment, sub_path};
 use crate::pod::exit::Ending;
 use crate::pod::health;
 use crate::pod::image_pull::RESYNC_PERIOD;
-use crate::pod::mounts::{self, Mounts};
+use crate::pod::mounts;
+use crate::pod::notes::{ContainerNotes, Mounts, Notes};
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::references::Objects;
@@ -60,7 +61,7 @@ pub struct PodView<'a> {
     pub has_image: &'a dyn Fn(&str) -> bool,
     /// The ConfigMaps and Secrets that the pod refers to. They are needed while a container may have to start.
     pub objects: &'a Objects,
-    pub mounts: Mounts,
+    pub notes: Notes,
     pub latency: &'a Latency,
 }
 
@@ -84,7 +85,7 @@ pub struct PodStep {
     pub events: Vec<PodEvent>,
     /// Images that were pulled onto the node.
     pub pulled: Vec<String>,
-    pub mounts: Mounts,
+    pub notes: Notes,
     /// When the next step is due, if nothing happens before.
     pub wake_at: Option<Timestamp>,
     /// True when the pod is being deleted and nothing of it runs any more, so that its object can be removed.
@@ -94,12 +95,12 @@ pub struct PodStep {
 /// Takes the step of a pod that is due at `now`.
 pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     let mut status = view.status.clone();
-    let (mut progress, mut mounts) = (Progress::default(), view.mounts);
+    let mut progress = Progress { notes: view.notes.clone(), ..Progress::default() };
     if !is_terminal(&status) {
         let machine = PodMachine::new(view);
         machine.report_story_errors(&mut progress);
         machine.initialize(&mut status, now);
-        let course = machine.advance(&mut status, &mut mounts, now, &mut progress);
+        let course = machine.advance(&mut status, now, &mut progress);
         machine.show_sandbox(&mut status);
         let phase = match course {
             Course::GoesOn => machine.phase(&status),
@@ -114,7 +115,9 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     }
     let ended = is_terminal(&status) && view.pod.is_deleting();
     let wake_at = progress.wake_at.filter(|_| !is_terminal(&status));
-    PodStep { status, events: progress.events, pulled: progress.pulled, mounts, wake_at, ended }
+    let Progress { events, pulled, mut notes, .. } = progress;
+    notes.containers.retain(|_, notes| *notes != ContainerNotes::default());
+    PodStep { status, events, pulled, notes, wake_at, ended }
 }
 
 /// Returns the failed status of a pod that the node does not admit.
@@ -126,7 +129,7 @@ pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timesta
     status.message = Some(format!("Pod was rejected: {}", rejection.message));
     status.observed_generation = pod.metadata.generation.or(status.observed_generation);
     let events = vec![PodEvent::of_pod(true, &rejection.reason, rejection.message.as_str())];
-    PodStep { status, events, pulled: Vec::new(), mounts: Mounts::Untried, wake_at: None, ended: false }
+    PodStep { status, events, pulled: Vec::new(), notes: Notes::default(), wake_at: None, ended: false }
 }
 
 fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {
@@ -223,7 +226,7 @@ impl<'a> PodMachine<'a> {
     }
 
     /// Advances all containers: to their end when the pod has to stop, and otherwise by their stories.
-    fn advance(&self, status: &mut PodStatus, mounts: &mut Mounts, now: Timestamp, progress: &mut Progress) -> Course {
+    fn advance(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> Course {
         let start_time = status.start_time.as_ref().map_or(now, |t| t.0);
         let deadline = self.deadline(start_time, now, progress);
         if deadline.is_some() {
@@ -238,7 +241,7 @@ impl<'a> PodMachine<'a> {
             let all_ended = stop_containers(ending, self.with_statuses(status), now, progress);
             return if all_ended { Course::Stopped { reason } } else { Course::GoesOn };
         }
-        let Some(mounted_at) = self.mount(status, mounts, start_time, now, progress) else { return Course::GoesOn };
+        let Some(mounted_at) = self.mount(status, start_time, now, progress) else { return Course::GoesOn };
         if let Sandbox::Impossible { reason, message } = &self.view.sandbox {
             progress.events.push(PodEvent::of_pod(true, reason, message.as_str()));
             progress.wake_by(now + RESYNC_PERIOD);
@@ -256,17 +259,16 @@ impl<'a> PodMachine<'a> {
     fn mount(
         &self,
         status: &PodStatus,
-        mounts: &mut Mounts,
         start_time: Timestamp,
         now: Timestamp,
         progress: &mut Progress,
     ) -> Option<Timestamp> {
-        match (conditions::has_sandbox(status), *mounts) {
+        match (conditions::has_sandbox(status), progress.notes.mounts) {
             (true, Mounts::MountedAt(at)) => Some(at),
             (true, _) => Some(start_time),
             (false, _) => {
                 let fields = PodFields { pod: self.view.pod, status, allocatable: None };
-                mounts::mount(fields, self.spec, self.view.objects, mounts, start_time, now, progress)
+                mounts::mount(fields, self.spec, self.view.objects, start_time, now, progress)
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/kubelet/status.Manager. It is safe to forget everything: a stored status says enough to go on.
 //! The memory adds the fractions of seconds, and keeps events from being recorded twice.
 
-use crate::pod::mounts::Mounts;
+use crate::pod::notes::Notes;
 use crate::pod::progress::PodEvent;
 use parking_lot::Mutex;
 use proto::Kind;
@@ -24,7 +24,7 @@ struct Remembered {
     exact: PodStatus,
     /// The status as the API server stores it.
     stored: Option<PodStatus>,
-    mounts: Mounts,
+    notes: Notes,
     /// Occurrences of the events that were recorded.
     recorded: BTreeSet<String>,
 }
@@ -55,15 +55,16 @@ impl PodMemory {
         known.exact = exact;
     }
 
-    pub fn mounts_of(&self, pod: &Pod) -> Mounts {
+    pub fn notes_of(&self, pod: &Pod) -> Notes {
         let memory = self.0.lock();
-        memory.get(&pod.key()).filter(|known| known.uid == pod.uid()).map_or(Mounts::Untried, |known| known.mounts)
+        let known = memory.get(&pod.key()).filter(|known| known.uid == pod.uid());
+        known.map(|known| known.notes.clone()).unwrap_or_default()
     }
 
-    /// Remembers whether the volumes are mounted, if that took more than one attempt.
-    pub fn set_mounts(&self, pod: &Pod, mounts: Mounts) {
-        if mounts != Mounts::Untried {
-            Self::entry(&mut self.0.lock(), pod).mounts = mounts;
+    pub fn set_notes(&self, pod: &Pod, notes: Notes) {
+        let mut memory = self.0.lock();
+        if notes != Notes::default() || memory.contains_key(&pod.key()) {
+            Self::entry(&mut memory, pod).notes = notes;
         }
     }
 

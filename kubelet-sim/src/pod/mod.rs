@@ -20,6 +20,9 @@ pub mod back_off;
 pub mod story;
 pub mod story_errors;
 pub mod exit;
+pub mod hook;
+pub mod kill;
+pub mod start;
 pub mod progress;
 
 // Its probes.
@@ -35,5 +38,6 @@ pub mod environment;
 pub mod volume_files;
 
 // The statuses that were written, and the patch that writes the next one.
+pub mod notes;
 pub mod memory;
 pub mod patch;

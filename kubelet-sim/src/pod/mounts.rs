@@ -5,6 +5,7 @@
 
 use crate::pod::back_off::BackOff;
 use crate::pod::downward::PodFields;
+use crate::pod::notes::Mounts;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::references::Objects;
 use crate::pod::volume_files::mount_errors;
@@ -15,25 +16,12 @@ use std::time::Duration;
 /// The delays after failed attempts to mount, as in pkg/util/goroutinemap/exponentialbackoff.
 const MOUNT_BACK_OFF: BackOff = BackOff { initial: Duration::from_millis(500), max: Duration::from_secs(122) };
 
-/// Whether a pod's volumes are mounted. It is kept in memory: an agent that restarts tries them again.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Mounts {
-    /// No attempt has failed: they are mounted when the pod starts.
-    #[default]
-    Untried,
-    /// The last attempt has failed.
-    Failing,
-    /// Mounted at this time, after an attempt that failed.
-    MountedAt(Timestamp),
-}
-
 /// Tries to mount the volumes of a pod that has no sandbox. Returns the time at which they were mounted; `None` while
 /// one of them cannot be.
 pub fn mount(
     fields: PodFields<'_>,
     spec: &PodSpec,
     objects: &Objects,
-    mounts: &mut Mounts,
     start_time: Timestamp,
     now: Timestamp,
     progress: &mut Progress,
@@ -46,14 +34,14 @@ pub fn mount(
             progress.events.push(PodEvent::of_pod(true, "FailedMount", message).of_attempt(attempt.number));
         }
         progress.wake_by(attempt.next);
-        *mounts = Mounts::Failing;
+        progress.notes.mounts = Mounts::Failing;
         return None;
     }
-    match *mounts {
+    match progress.notes.mounts {
         Mounts::Untried => Some(start_time),
         Mounts::MountedAt(at) => Some(at),
         Mounts::Failing => {
-            *mounts = Mounts::MountedAt(now);
+            progress.notes.mounts = Mounts::MountedAt(now);
             Some(now)
         }
     }

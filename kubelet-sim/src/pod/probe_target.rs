@@ -10,7 +10,7 @@ use crate::pod::view::ContainerView;
 use crate::shell::entrypoint;
 use component_base::duration::format_duration;
 use proto::kinds::IntOrString;
-use proto::kinds::api::core::v1::{Container, ContainerPort, Probe};
+use proto::kinds::api::core::v1::{Container, ContainerPort, PodSpec, Probe};
 use std::time::Duration;
 
 /// Returns the outcome of a probe that no story decides.
@@ -24,7 +24,7 @@ pub fn outcome(view: &ContainerView<'_>, probe: &Probe) -> Outcome {
                 None => true,
             }
         }
-        (None, Some(port)) => answers(view, port),
+        (None, Some(port)) => answers(view.pod, port),
         // A name that no port has, or no handler at all.
         (None, None) => probe.http_get.is_none() && probe.tcp_socket.is_none(),
     };
@@ -83,7 +83,11 @@ fn port(container: &Container, probe: &Probe) -> Option<u16> {
         return u16::try_from(grpc.port).ok();
     }
     let http = probe.http_get.as_ref().map(|http| &http.port);
-    match http.or(probe.tcp_socket.as_ref().map(|tcp| &tcp.port))? {
+    number(container, http.or(probe.tcp_socket.as_ref().map(|tcp| &tcp.port))?)
+}
+
+fn number(container: &Container, port: &IntOrString) -> Option<u16> {
+    match port {
         IntOrString::Int(port) => u16::try_from(*port).ok(),
         IntOrString::String(name) => {
             let named = container.ports.iter().flatten().find(|port| port.name.as_deref() == Some(name));
@@ -92,10 +96,15 @@ fn port(container: &Container, probe: &Probe) -> Option<u16> {
     }
 }
 
+/// True when a container of the pod listens on the port that a handler of this container asks, by number or name.
+pub fn listens(pod: &PodSpec, container: &Container, port: &IntOrString) -> bool {
+    number(container, port).is_some_and(|port| answers(pod, port))
+}
+
 /// True when some container of the pod listens on this TCP port: they share one network.
-fn answers(view: &ContainerView<'_>, port: u16) -> bool {
-    let sidecars = view.pod.init_containers.iter().flatten();
-    let declared = || view.pod.containers.iter().chain(sidecars.clone()).flat_map(|c| c.ports.iter().flatten());
+fn answers(pod: &PodSpec, port: u16) -> bool {
+    let sidecars = pod.init_containers.iter().flatten();
+    let declared = || pod.containers.iter().chain(sidecars.clone()).flat_map(|c| c.ports.iter().flatten());
     let is_tcp = |port: &ContainerPort| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
     declared().next().is_none() || declared().any(|p| is_tcp(p) && p.container_port == i32::from(port))
 }

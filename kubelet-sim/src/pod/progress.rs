@@ -1,6 +1,7 @@
 //! Collects the results of a step over a pod's containers: events to record, pulled images, and when the next step is
 //! due.
 
+use crate::pod::notes::Notes;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::jiff::Timestamp;
@@ -36,6 +37,8 @@ pub struct Progress {
     pub wake_at: Option<Timestamp>,
     /// Images that have been pulled onto the node.
     pub pulled: Vec<String>,
+    /// What the agent keeps in memory.
+    pub notes: Notes,
 }
 
 impl Progress {

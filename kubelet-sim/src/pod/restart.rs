@@ -52,20 +52,23 @@ pub fn is_finished(view: &ContainerView<'_>, status: &ContainerStatus) -> bool {
     terminated(status).is_some_and(|exit| !restarts(view, exit.exit_code))
 }
 
-/// Returns how long a restart waits after this exit: the first not at all, the next ones 10 s, 20 s, … up to five
-/// minutes.
-///
-/// Deviation: a kubelet counts crashes in memory, and a run of ten minutes resets the count. Here the count is
-/// `restartCount`, so the second crash after such a run waits as long as if there had been no such run.
-pub fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration {
-    let ran_s = match (&exit.started_at, &exit.finished_at) {
-        (Some(from), Some(to)) => to.0.as_second() - from.0.as_second(),
-        _ => 0,
-    };
-    if restart_count <= 0 || ran_s >= BACK_OFF_RESET.as_secs() as i64 {
-        return Duration::ZERO;
+/// True when the run was so long that crashes before it count no more.
+pub fn ran_long(exit: &ContainerStateTerminated) -> bool {
+    match (&exit.started_at, &exit.finished_at) {
+        (Some(from), Some(to)) => to.0.as_second() - from.0.as_second() >= BACK_OFF_RESET.as_secs() as i64,
+        _ => false,
     }
-    CRASH_BACK_OFF.delay(u32::try_from(restart_count - 1).unwrap_or(0))
+}
+
+/// Returns how long a restart waits after this exit: the first not at all, the next ones 10 s, 20 s, … up to five
+/// minutes. `crashes` are the restarts since the last long run.
+///
+/// Deviation: a kubelet that restarts has forgotten all crashes. A simulated one counts on from `restartCount`.
+pub fn back_off(exit: &ContainerStateTerminated, crashes: i32) -> Duration {
+    match u32::try_from(crashes - 1) {
+        Ok(doublings) if !ran_long(exit) => CRASH_BACK_OFF.delay(doublings),
+        _ => Duration::ZERO,
+    }
 }
 
 #[cfg(test)]

@@ -65,8 +65,6 @@ pub struct Story {
     pub pull_time: Duration,
     /// The error of every pull; `None` when pulls succeed.
     pub pull_error: Option<String>,
-    /// How long the pre-stop hook takes.
-    pub pre_stop: Duration,
     /// Time from SIGTERM to exit.
     pub stop_time: Duration,
     pub log: LogStory,
@@ -135,7 +133,6 @@ impl Story {
             },
             pull_time: of_pod("pull-time").and_then(|text| parse_duration(text).ok()).unwrap_or(latency.image_pull),
             pull_error: of_pod("pull-error").map(str::to_owned),
-            pre_stop: pre_stop(container),
             stop_time: time("stop-time").unwrap_or(latency.stop),
             log: LogStory {
                 lines: annotation("log").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
@@ -148,13 +145,6 @@ impl Story {
 /// Parses exit codes of successive runs; `None` if one of them is no number.
 pub fn parse_exit_codes(text: &str) -> Option<Vec<i32>> {
     text.split(',').map(|code| code.trim().parse().ok()).collect()
-}
-
-/// Returns how long the pre-stop hook takes. Only `sleep` takes time: no simulated container runs a hook's command.
-fn pre_stop(container: &Container) -> Duration {
-    let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-    let sleep_s = hook.and_then(|hook| hook.sleep.as_ref()).map_or(0, |sleep| sleep.seconds);
-    Duration::from_secs(u64::try_from(sleep_s).unwrap_or(0))
 }
 
 #[cfg(test)]

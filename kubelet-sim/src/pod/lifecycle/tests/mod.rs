@@ -1,5 +1,6 @@
 //! Whole lives of pods, shown as timelines.
 
+mod changes;
 mod config;
 mod ending;
 mod probes;
@@ -31,7 +32,7 @@ struct Life {
     /// Keep of each status only what the API server stores, like an agent that restarts before every step.
     forgetful: bool,
     objects: Objects,
-    mounts: Mounts,
+    notes: Notes,
 }
 
 impl Life {
@@ -52,7 +53,7 @@ impl Life {
             log: String::new(),
             forgetful: false,
             objects: Objects::default(),
-            mounts: Mounts::Untried,
+            notes: Notes::default(),
         }
     }
 
@@ -61,9 +62,8 @@ impl Life {
         let latency = Latency::default();
         let (node_ips, sandbox) = (&["172.18.0.2".parse().unwrap()], self.sandbox.clone());
         let (pod, status) = (&self.pod, &self.status);
-        let (objects, mounts) = (&self.objects, self.mounts);
-        let view =
-            PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, mounts, latency: &latency };
+        let (objects, notes) = (&self.objects, self.notes.clone());
+        let view = PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, latency: &latency };
         let step = step(&view, self.now);
         let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
         let new_events: Vec<PodEvent> =
@@ -79,9 +79,10 @@ impl Life {
             }
         }
         self.images.extend(step.pulled);
-        self.mounts = step.mounts;
+        self.notes = step.notes;
         self.status = step.status;
         if self.forgetful {
+            self.notes = Notes::default();
             self.status = serde_json::from_value(serde_json::to_value(&self.status).unwrap()).unwrap();
         }
         step.wake_at
