@@ -12,6 +12,7 @@ pub mod config;
 
 // One node: its machine, its Node and Lease objects, the addresses of its pods. No IO.
 pub mod images;
+pub mod image_name;
 pub mod machine;
 pub mod node;
 pub mod lease;

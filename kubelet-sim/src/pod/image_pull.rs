@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/kubelet/images/image_manager.go.
 
+use crate::image_name;
 use crate::images;
 use crate::pod::back_off::{Attempt, BackOff};
 use crate::pod::progress::{Progress, RunAttempt};
@@ -25,12 +26,17 @@ pub enum Pull {
     Present,
     Takes(Duration),
     Fails(String),
+    /// The name of the image cannot be parsed, for this reason.
+    BadName(String),
     /// The image is not on the node, and the policy forbids to pull it.
     Never,
 }
 
 /// Decides about a pull. `pulled` are the images that other containers have pulled in the same step.
 pub fn pull_of(view: &ContainerView<'_>, pulled: &[String]) -> Pull {
+    if let Some(error) = image_name::error(view.image()) {
+        return Pull::BadName(error);
+    }
     let policy = view.spec.image_pull_policy.as_deref().unwrap_or("IfNotPresent");
     let present = view.image_present || pulled.iter().any(|image| image == view.image());
     match (policy, present, &view.story.pull_error) {
@@ -89,6 +95,24 @@ pub fn fail(
     let message = format!("Back-off pulling image {image:?}: ErrImagePull: {error}");
     status.state = Some(waiting("ImagePullBackOff", Some(message)));
     progress.wake_by(next);
+}
+
+/// Reports a name that cannot be parsed. The image of a pod may be changed, so the agent tries again later.
+pub fn bad_name(
+    view: &ContainerView<'_>,
+    status: &mut ContainerStatus,
+    run: i32,
+    (error, turn): (&str, Timestamp),
+    now: Timestamp,
+    progress: &mut Progress,
+) {
+    let syncs = u32::try_from(now.duration_since(turn).as_secs() / RESYNC_PERIOD.as_secs() as i64).unwrap_or(0);
+    let run_attempt = RunAttempt { run, attempt: syncs };
+    let error = format!("Failed to apply default image tag {:?}: {error}", view.image());
+    progress.warning(view, run_attempt, "InspectFailed", error.clone());
+    progress.warning(view, run_attempt, "Failed", "Error: InvalidImageName".to_owned());
+    status.state = Some(waiting("InvalidImageName", Some(error)));
+    progress.wake_by(turn + RESYNC_PERIOD * (syncs + 1));
 }
 
 /// Reports an image that may not be pulled. Another pod may bring it to the node, so the agent tries again later.

@@ -47,6 +47,7 @@ pub fn start_when_due(
         Pull::Present => Duration::ZERO,
         Pull::Takes(time) => time,
         Pull::Never => return image_pull::never_pulled(view, status, run, now, progress),
+        Pull::BadName(error) => return image_pull::bad_name(view, status, run, (&error, turn), now, progress),
         Pull::Fails(error) => return image_pull::fail(view, status, run, turn, &error, now, progress),
     };
     let began = image_pull::attempt_began(status, turn, now);

@@ -373,3 +373,22 @@ fn an_image_that_may_not_be_pulled_is_waited_for() {
                   Started: Container started spec.containers{web}
     "#]]);
 }
+
+#[test]
+fn an_image_whose_name_cannot_be_parsed_is_waited_for() {
+    let mut life = Life::of(json!({"containers": [{"name": "web", "image": "Nginx"}]}), json!({})).until(11_000);
+    life.pod.spec.as_mut().unwrap().containers[0].image = Some("nginx".into());
+    life.until(30_000).check(&expect![[r#"
+        0.0s  Pending web=InvalidImageName
+                ! InspectFailed: Failed to apply default image tag "Nginx": couldn't parse image name "Nginx": invalid reference format: repository name (library/Nginx) must be lowercase spec.containers{web}
+                ! Failed: Error: InvalidImageName spec.containers{web}
+        10.0s Pending web=InvalidImageName
+                ! InspectFailed: Failed to apply default image tag "Nginx": couldn't parse image name "Nginx": invalid reference format: repository name (library/Nginx) must be lowercase spec.containers{web}
+                ! Failed: Error: InvalidImageName spec.containers{web}
+        11.0s Running Ready web=running+
+                  Pulling: Pulling image "nginx" spec.containers{web}
+                  Pulled: Successfully pulled image "nginx" in 400ms (400ms including waiting). Image size: 44142715 bytes. spec.containers{web}
+                  Created: Container created spec.containers{web}
+                  Started: Container started spec.containers{web}
+    "#]]);
+}
