@@ -475,6 +475,10 @@ fn merge(into: &mut Value, patch: &Value) {
             if patch.iter().all(is_condition) && into.iter().all(is_condition) =>
         {
             for condition in patch {
+                if condition["$patch"] == "delete" {
+                    into.retain(|known| known["type"] != condition["type"]);
+                    continue;
+                }
                 match into.iter_mut().find(|known| known["type"] == condition["type"]) {
                     Some(known) => merge(known, condition),
                     None => into.push(condition.clone()),
@@ -494,5 +498,5 @@ fn merge(into: &mut Value, patch: &Value) {
 }
 
 fn is_condition(value: &Value) -> bool {
-    value.get("type").is_some() && value.get("status").is_some()
+    value.get("type").is_some() && (value.get("status").is_some() || value.get("$patch").is_some())
 }

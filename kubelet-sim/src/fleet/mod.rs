@@ -15,9 +15,11 @@ use crate::fleet::objects::ObjectCache;
 use crate::fleet::pod_sync::Shared;
 use crate::fleet::row::NodeRow;
 use crate::lease;
+use crate::pod::conditions;
 use crate::pod::downward::Allocatable;
 use crate::pod::memory::PodMemory;
 use crate::pod::references::{Objects, Reference};
+use crate::pod::resize;
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
 use component_base::env::Env;
@@ -218,13 +220,26 @@ impl Fleet {
         // Pods on other fleets' nodes are left alone.
         let Some(&at) = self.by_name.get(node_name(pod)) else { return };
         match event {
-            Event::Deleted(_) => self.rows[at].release(pod.uid()),
+            Event::Deleted(_) => {
+                self.rows[at].release(pod.uid());
+                self.retry_resizes(at);
+            }
             Event::Added(_) => self.rows[at].recover(pod),
             Event::Updated { old, .. } if old.uid() != pod.uid() => self.rows[at].release(old.uid()),
             Event::Updated { .. } => {}
         }
         self.pod_queue.add(pod.key());
         self.changes.send_replace(());
+    }
+
+    /// Lets pods of a node try again that wait for other resources.
+    fn retry_resizes(&self, at: usize) {
+        for pod in self.pods.by_index(BY_NODE, &self.rows[at].machine.name) {
+            let pending = pod.status.as_ref().and_then(|status| conditions::find(status, resize::PENDING));
+            if pending.is_some_and(|condition| condition.reason.as_deref() == Some("Deferred")) {
+                self.pod_queue.add(pod.key());
+            }
+        }
     }
 
     async fn run_node_task(&self, task: NodeTask) -> Result<(), ReconcileError> {

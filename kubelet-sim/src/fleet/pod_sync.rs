@@ -12,6 +12,7 @@ use crate::pod::memory::PodMemory;
 use crate::pod::notes::Mounts;
 use crate::pod::patch::status_patch;
 use crate::pod::references::{Objects, references};
+use crate::pod::resize;
 use crate::pod::start::CONFIG_ERROR;
 use crate::pod::state;
 use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
@@ -105,8 +106,12 @@ fn decide(
         node_ips.push(row.machine.address.into());
     }
     let (notes, latency) = (shared.memory.notes_of(pod), shared.latency);
+    let resize = resize::is_undecided(pod, status).then(|| row.resize(pod));
     let node_ips = &node_ips;
-    lifecycle::step(&PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, latency }, now)
+    lifecycle::step(
+        &PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, resize, latency },
+        now,
+    )
 }
 
 async fn write_status(

@@ -7,7 +7,7 @@ use crate::config::Settings;
 use crate::images;
 use crate::machine::Machine;
 use crate::node::{self, NETWORK_NOT_READY, Observed};
-use crate::pod::admission::{AdmittedPods, Rejection};
+use crate::pod::admission::{AdmittedPods, Rejection, ResizeRefusal};
 use crate::pod::conditions::is_terminal;
 use crate::pod::lifecycle::Sandbox;
 use client::{Client, Recorder, Renewal};
@@ -150,6 +150,11 @@ impl NodeRow {
     /// Admits the pod, or returns why not. `node` is this node as the API server has it.
     pub fn admit(&self, pod: &Pod, node: &Node) -> Result<(), Rejection> {
         self.state.lock().admitted.admit(pod, node, &self.allocatable)
+    }
+
+    /// Gives the pod the resources that its spec asks for, or returns why not.
+    pub fn resize(&self, pod: &Pod) -> Result<(), ResizeRefusal> {
+        self.state.lock().admitted.resize(pod, &self.allocatable)
     }
 
     /// Releases what a pod holds: it was deleted, or none of its containers will run again.

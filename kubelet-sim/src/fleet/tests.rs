@@ -303,3 +303,37 @@ async fn a_pod_waits_for_its_config_map_and_shares_it_with_others() {
     );
     assert!(reads() <= before + 1, "{} reads after {before}", reads());
 }
+
+/// A deferred resize is tried again when another pod goes.
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_more_once_another_has_gone() {
+    let mut world = World::of(1);
+    world.settings.cpu = "2".to_owned();
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    let asking = |cpu: &str| json!({"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": cpu}}});
+    world.bind("first", asking("1"));
+    world.bind("second", asking("500m"));
+    world.pass(2_000).await;
+    let mut pod = world.server.get("pods", "shop/second").unwrap();
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1500m");
+    pod["metadata"]["generation"] = json!(2);
+    world.server.put("pods", pod);
+    world.pass(3_000).await;
+    let pending = |status: &Value| {
+        let conditions = status["conditions"].as_array().unwrap().clone();
+        conditions.into_iter().find(|condition| condition["type"] == "PodResizePending")
+    };
+    let condition = pending(&world.status("second")).unwrap();
+    let lack = "Node didn't have enough resource: cpu, requested: 1500, used: 1000, capacity: 2000";
+    assert_eq!((&condition["reason"], &condition["message"]), (&json!("Deferred"), &json!(lack)));
+    world.server.remove("pods", "shop/first");
+    world.pass(3_000).await;
+    let status = world.status("second");
+    assert_eq!(pending(&status), None);
+    assert_eq!(status["containerStatuses"][0]["resources"]["requests"]["cpu"], "1500m");
+    let events = world.events("second");
+    let reasons: Vec<&str> = events.iter().filter_map(|event| event.split(':').next()).collect();
+    assert!(reasons.ends_with(&["ResizeDeferred", "ResizeStarted", "ResizeCompleted"]), "{reasons:?}");
+}

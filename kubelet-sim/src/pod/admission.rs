@@ -36,6 +36,15 @@ impl Rejection {
     }
 }
 
+/// Why a node does not give a pod other resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResizeRefusal {
+    /// The node could not, even if it were empty.
+    Infeasible(String),
+    /// Other pods use them at present.
+    Deferred(String),
+}
+
 /// A port of the node that a pod uses: protocol, address, number.
 type HostPort = (String, String, i32);
 
@@ -73,6 +82,27 @@ impl AdmittedPods {
         let held = Held { requests: pod_requests(spec), ports: host_ports(spec) };
         self.used += &held.requests;
         self.by_uid.insert(pod.uid().to_owned(), held);
+    }
+
+    /// Gives an admitted pod the resources that its spec asks for now, if they fit beside the other pods.
+    pub fn resize(&mut self, pod: &Pod, allocatable: &Resources) -> Result<(), ResizeRefusal> {
+        let Some(spec) = &pod.spec else { return Ok(()) };
+        let requests = pod_requests(spec);
+        for name in ["memory", "cpu"] {
+            let (requested, capacity) = (requests.get(name), allocatable.get(name));
+            if requested > capacity {
+                let message = format!("{name}, requested: {requested}, capacity: {capacity}");
+                return Err(ResizeRefusal::Infeasible(format!("Node didn't have enough capacity: {message}")));
+            }
+        }
+        let before = self.by_uid.remove(pod.uid());
+        before.iter().for_each(|held| self.used -= &held.requests);
+        let verdict = self.resources_fit(&requests, allocatable);
+        let held = before.unwrap_or(Held { requests: Resources::default(), ports: host_ports(spec) });
+        let held = if verdict.is_ok() { Held { requests, ..held } } else { held };
+        self.used += &held.requests;
+        self.by_uid.insert(pod.uid().to_owned(), held);
+        verdict.map_err(|rejection| ResizeRefusal::Deferred(rejection.message))
     }
 
     pub fn release(&mut self, uid: &str) {
@@ -264,6 +294,23 @@ mod tests {
         admitted.add(&tolerant(asking("d", json!({}))));
         let last = refused(&mut admitted, &tolerant(asking("e", json!({"cpu": "1"})))).unwrap();
         assert_eq!(last.1, "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3");
+    }
+
+    #[test]
+    fn a_pod_keeps_what_it_has_until_it_gets_more() {
+        let mut admitted = AdmittedPods::default();
+        let of = |uid: &str, cpu: &str| asking(uid, json!({"cpu": cpu}));
+        admitted.add(&of("a", "500m"));
+        admitted.add(&of("b", "1"));
+        let infeasible = "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000".to_owned();
+        assert_eq!(admitted.resize(&of("a", "3"), &allocatable()), Err(ResizeRefusal::Infeasible(infeasible)));
+        let deferred = "Node didn't have enough resource: cpu, requested: 1500, used: 1000, capacity: 2000".to_owned();
+        assert_eq!(admitted.resize(&of("a", "1500m"), &allocatable()), Err(ResizeRefusal::Deferred(deferred)));
+        assert_eq!(admitted.resize(&of("a", "1"), &allocatable()), Ok(()));
+        let full = "Node didn't have enough resource: cpu, requested: 1001, used: 1000, capacity: 2000".to_owned();
+        assert_eq!(admitted.resize(&of("b", "1001m"), &allocatable()), Err(ResizeRefusal::Deferred(full)));
+        admitted.release("a");
+        assert_eq!(admitted.resize(&of("b", "2"), &allocatable()), Ok(()));
     }
 
     #[test]

@@ -8,8 +8,13 @@ use proto::kinds::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus}
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 
-/// The conditions that the kubelet owns. It leaves all others as they are.
-pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+/// The conditions that every pod has.
+const ALWAYS: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// True for a condition that the kubelet owns. It leaves all others as they are.
+pub fn is_owned(type_: &str) -> bool {
+    ALWAYS.contains(&type_) || matches!(type_, "PodResizePending" | "PodResizeInProgress")
+}
 
 /// True once any container was tried: the kubelet learns of the sandbox with its first container.
 pub fn has_sandbox(status: &PodStatus) -> bool {
@@ -20,6 +25,15 @@ pub fn has_sandbox(status: &PodStatus) -> bool {
 /// True when no container of the pod will run again.
 pub fn is_terminal(status: &PodStatus) -> bool {
     matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
+
+/// Returns a condition of the pod by its type.
+pub fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
+}
+
+pub fn remove(status: &mut PodStatus, type_: &str) {
+    status.conditions.iter_mut().for_each(|conditions| conditions.retain(|condition| condition.type_ != type_));
 }
 
 /// The value of a condition.
@@ -44,7 +58,7 @@ pub fn refresh(pod: &Pod, status: &mut PodStatus, now: Timestamp) {
     let initialized = initialized(pod, status);
     let generation = status.observed_generation;
     let conditions = status.conditions.get_or_insert_default();
-    for (type_, verdict) in OWNED.into_iter().zip([sandbox, initialized, ready, containers_ready, HOLDS]) {
+    for (type_, verdict) in ALWAYS.into_iter().zip([sandbox, initialized, ready, containers_ready, HOLDS]) {
         set(conditions, type_, verdict, generation, now);
     }
 }

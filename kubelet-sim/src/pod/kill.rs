@@ -1,5 +1,5 @@
 //! Why a running container is killed although its pod goes on: a probe or its post-start hook has failed, or its image
-//! has changed.
+//! or its resources have changed.
 //!
 //! Corresponds to computePodActions and startContainer of pkg/kubelet/kuberuntime.
 
@@ -65,7 +65,7 @@ fn of_hook(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<Kill> {
     Some(Kill { ending, message: HOOK_FAILED.to_owned() })
 }
 
-/// A container whose image has changed is replaced, whatever its restart policy.
+/// A container whose image has changed, or whose new resources require it, is replaced, whatever its restart policy.
 fn of_change(
     view: &ContainerView<'_>,
     status: &ContainerStatus,
@@ -75,17 +75,19 @@ fn of_change(
 ) -> Option<Kill> {
     let run = status.restart_count;
     let is_replaceable = matches!(view.kind, ContainerKind::App | ContainerKind::Sidecar);
-    if !is_replaceable || status.image == images::canonical(view.image()) {
+    let notes = progress.notes.of(&view.spec.name);
+    let is_resized = notes.resize_restarts == Some(run);
+    if !is_replaceable || (!is_resized && status.image == images::canonical(view.image())) {
         return None;
     }
-    let notes = progress.notes.of(&view.spec.name);
     let known = notes.replaced.filter(|(replaced, _)| *replaced == run);
     if known.is_none() && until.is_some() {
         return None;
     }
     let (_, at) = *notes.replaced.insert(known.unwrap_or((run, now)));
     let kind = if view.kind == ContainerKind::Sidecar { "Init container" } else { "Container" };
-    let message = format!("{kind} {} definition changed, will be restarted", view.spec.name);
+    let why = if is_resized { "resize requires restart" } else { "definition changed, will be restarted" };
+    let message = format!("{kind} {} {why}", view.spec.name);
     Some(Kill { ending: Ending { asked_at: at, grace: grace(view, None) }, message })
 }
 

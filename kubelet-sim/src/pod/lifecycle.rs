@@ -14,7 +14,7 @@
 //! ```
 
 use crate::config::Latency;
-use crate::pod::admission::Rejection;
+use crate::pod::admission::{Rejection, ResizeRefusal};
 use crate::pod::conditions::{self, is_terminal};
 use crate::pod::container;
 use crate::pod::downward::PodFields;
@@ -28,6 +28,7 @@ use crate::pod::notes::{ContainerNotes, Mounts, Notes};
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::references::Objects;
+use crate::pod::resize;
 use crate::pod::restart::is_finished;
 use crate::pod::state;
 use crate::pod::story::{ContainerKind, Story};
@@ -62,6 +63,8 @@ pub struct PodView<'a> {
     /// The ConfigMaps and Secrets that the pod refers to. They are needed while a container may have to start.
     pub objects: &'a Objects,
     pub notes: Notes,
+    /// What the node says of the resources that the pod asks for, if it asks for others than it has.
+    pub resize: Option<Result<(), ResizeRefusal>>,
     pub latency: &'a Latency,
 }
 
@@ -247,7 +250,10 @@ impl<'a> PodMachine<'a> {
             progress.wake_by(now + RESYNC_PERIOD);
             return Course::GoesOn;
         }
+        let views = [self.init.as_slice(), self.apps.as_slice()];
+        resize::advance(self.view.pod, self.view.resize.as_ref(), status, &views, now, progress);
         self.run(status, mounted_at + self.view.latency.sandbox, now, progress);
+        resize::finish(self.view.pod, status, &views, progress);
         let Some(asked_at) = self.work_done(status) else { return Course::GoesOn };
         // Sidecars serve the app containers, so they are stopped once those have ended for good.
         let ending = Ending { asked_at, grace: self.grace() };

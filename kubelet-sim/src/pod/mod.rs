@@ -8,6 +8,7 @@ pub mod admission;
 pub mod ending;
 pub mod phase;
 pub mod mounts;
+pub mod resize;
 pub mod conditions;
 
 // One container.

@@ -33,6 +33,8 @@ pub struct ContainerNotes {
     pub created: Option<(i32, Timestamp)>,
     /// The run that is replaced because the container's image has changed, and since when.
     pub replaced: Option<(i32, Timestamp)>,
+    /// The run that is replaced because its new resources require a restart.
+    pub resize_restarts: Option<i32>,
     /// The `restartCount` from which crashes count for the back-off.
     pub crashes_from: i32,
 }

@@ -28,11 +28,11 @@ pub fn status_patch(uid: &str, stored: &Value, wanted: &Value) -> Option<Value> 
 }
 
 /// Returns the conditions that differ. They merge by type and field, so a field that a condition has lost is set to
-/// null.
+/// null, and a condition that is gone is deleted by name.
 fn changed_conditions(stored: Option<&Value>, wanted: &Value) -> Vec<Value> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let stored = list(stored);
-    let owned = |c: &&Value| c["type"].as_str().is_some_and(|t| conditions::OWNED.contains(&t));
+    let owned = |c: &&Value| c["type"].as_str().is_some_and(conditions::is_owned);
     let mut changed = Vec::new();
     for condition in list(Some(wanted)).iter().filter(owned) {
         let old = stored.iter().find(|c| c["type"] == condition["type"]);
@@ -46,6 +46,11 @@ fn changed_conditions(stored: Option<&Value>, wanted: &Value) -> Vec<Value> {
             }
         }
         changed.push(condition);
+    }
+    for gone in stored.iter().filter(owned) {
+        if !list(Some(wanted)).iter().any(|condition| condition["type"] == gone["type"]) {
+            changed.push(json!({"$patch": "delete", "type": gone["type"]}));
+        }
     }
     changed
 }
@@ -62,6 +67,7 @@ mod tests {
                 {"type": "PodScheduled", "status": "True"},
                 {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
                 {"type": "example.com/gate", "status": "False"},
+                {"type": "PodResizePending", "status": "True"},
             ],
         });
         let wanted = json!({
@@ -77,7 +83,10 @@ mod tests {
             patch,
             json!({"metadata": {"uid": "u1"}, "status": {
                 "phase": "Running", "reason": null,
-                "conditions": [{"type": "Ready", "status": "True", "reason": null}],
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": null},
+                    {"$patch": "delete", "type": "PodResizePending"},
+                ],
             }})
         );
         assert_eq!(status_patch("u1", &wanted, &wanted), None);

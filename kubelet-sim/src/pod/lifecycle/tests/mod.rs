@@ -4,6 +4,7 @@ mod changes;
 mod config;
 mod ending;
 mod probes;
+mod resizing;
 mod starting;
 mod statuses;
 
@@ -33,6 +34,8 @@ struct Life {
     forgetful: bool,
     objects: Objects,
     notes: Notes,
+    /// Refuses other resources, for this reason.
+    refuses: Option<ResizeRefusal>,
 }
 
 impl Life {
@@ -54,16 +57,29 @@ impl Life {
             forgetful: false,
             objects: Objects::default(),
             notes: Notes::default(),
+            refuses: None,
         }
     }
 
     fn step(&mut self) -> Option<Timestamp> {
         let has_image = |image: &str| self.images.contains(image);
         let latency = Latency::default();
+        let verdict = || self.refuses.clone().map_or(Ok(()), Err);
+        let resize = resize::is_undecided(&self.pod, &self.status).then(verdict);
         let (node_ips, sandbox) = (&["172.18.0.2".parse().unwrap()], self.sandbox.clone());
         let (pod, status) = (&self.pod, &self.status);
         let (objects, notes) = (&self.objects, self.notes.clone());
-        let view = PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, latency: &latency };
+        let view = PodView {
+            pod,
+            status,
+            node_ips,
+            sandbox,
+            has_image: &has_image,
+            objects,
+            notes,
+            resize,
+            latency: &latency,
+        };
         let step = step(&view, self.now);
         let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
         let new_events: Vec<PodEvent> =
