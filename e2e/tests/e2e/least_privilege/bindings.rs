@@ -26,7 +26,7 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
 }
 
 /// Where the manager reads nothing, no controller does anything. Nodes stay as they come, with the taint of new ones and
-/// without a range of addresses; what is bound to them runs with addresses of their own choice.
+/// without a range of addresses; a pod that is bound to one waits for the ConfigMap `kube-root-ca.crt`.
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
@@ -46,6 +46,7 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a node renews its certificate",
     "a pod is evicted from a silent node",
     "a pod is given a node",
+    "a pod runs",
     "a pod without a node is deleted",
     "a policy is checked",
     "a quota is counted",
@@ -127,7 +128,18 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:endpointslice-controller", Subjects, &["a Service has EndpointSlices"]),
     needed("system:controller:endpointslicemirroring-controller", Subjects, &["Endpoints are mirrored"]),
     needed("system:controller:service-account-controller", Subjects, &["a namespace is given an account"]),
-    needed("system:controller:root-ca-cert-publisher", Subjects, &["a namespace is told whom to trust"]),
+    // Every pod with a token of its account mounts the ConfigMap beside it.
+    needed(
+        "system:controller:root-ca-cert-publisher",
+        Subjects,
+        &[
+            "a Service has EndpointSlices",
+            "a Service has Endpoints",
+            "a finished Job is cleaned up",
+            "a namespace is told whom to trust",
+            "a pod runs",
+        ],
+    ),
     needed("system:controller:namespace-controller", Subjects, &["a namespace ends"]),
     needed(
         "system:controller:generic-garbage-collector",
