@@ -62,7 +62,7 @@ impl fmt::Debug for RequestLog {
     }
 }
 
-/// The settings of an API server.
+// The settings of an API server. No doc comment: clap would show it as the description of the command.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
     #[command(flatten)]

@@ -28,7 +28,7 @@ const MAX_STREAMS: usize = 1_000;
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER_S: u32 = 1;
 
-/// The flags of connections to node agents.
+// The flags of connections to node agents. No doc comment, as for `Config`.
 #[derive(Args, Clone, Debug)]
 pub struct NodeAgentOptions {
     /// Authority of the certificates of node agents (PEM); they are not checked where none is given

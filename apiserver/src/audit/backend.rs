@@ -84,7 +84,7 @@ pub struct Backend {
     errors: Counters,
 }
 
-/// The way of an event to its sink.
+/// Passes events through a buffer, or directly.
 enum Delivery {
     Batch(mpsc::Sender<Arc<Event>>),
     Direct { sink: Arc<dyn Sink>, strict: bool },

@@ -17,7 +17,7 @@ pub enum Format {
     Json,
 }
 
-/// The flags of audit.
+// No doc comment, as for `Config`.
 #[derive(Args, Clone, Debug)]
 pub struct AuditOptions {
     /// Policy (audit.k8s.io/v1) that selects which requests are recorded, and in which detail
