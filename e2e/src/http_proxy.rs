@@ -1,7 +1,7 @@
 //! `HttpProxy`: an HTTP proxy in front of an API server that injects faults into reads.
 //!
-//! Faults are drawn like cards from a shuffled deck: their order is random, but each one occurs regularly. In a simulation
-//! the proxy is a service in the same process; in front of a process it listens on a port.
+//! Faults are drawn like cards from a shuffled deck: their order is random, but each one occurs regularly. In a
+//! simulation the proxy is a service in the same process; in front of a process it listens on a port.
 
 use bytes::Bytes;
 use client::Client;
@@ -221,7 +221,8 @@ impl Inner {
         }
     }
 
-    /// Draws the fault of the next request. A fault of the whole request is counted here, one of the body when it happens.
+    /// Draws the fault of the next request. A fault of the whole request is counted here, one of the body when it
+    /// happens.
     fn draw(&self, is_watch: bool) -> Option<Fault> {
         let mut state = self.state.lock();
         if state.left == Some(0) {

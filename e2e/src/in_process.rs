@@ -1,6 +1,7 @@
 //! `InProcess`: a control plane inside this process, in virtual time, whose parts a test starts and stops.
 //!
-//! It injects no faults; `simulation` does, and checks invariants. Tests need a runtime with one thread and a paused clock.
+//! It injects no faults; `simulation` does, and checks invariants. Tests need a runtime with one thread and a paused
+//! clock.
 
 use crate::simulation::part::Part;
 use apiserver::ApiServer;

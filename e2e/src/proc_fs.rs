@@ -1,7 +1,7 @@
 //! `ProcPoller`: polls `/proc` for the open files and connections of every process.
 //!
-//! It complements [`crate::strace`]: it needs no tracer and covers every process of the machine, but misses a file that is
-//! opened and closed between two polls.
+//! It complements [`crate::strace`]: it needs no tracer and covers every process of the machine, but misses a file that
+//! is opened and closed between two polls.
 
 use crate::strace::Access;
 use crate::wait;
@@ -64,8 +64,8 @@ impl Drop for ProcPoller {
     }
 }
 
-/// Returns the files and connections that are open at this moment. Skips processes of other users, and processes that end
-/// meanwhile.
+/// Returns the files and connections that are open at this moment. Skips processes of other users, and processes that
+/// end meanwhile.
 pub fn poll() -> Accesses {
     let mut accesses = Accesses::new();
     let Ok(processes) = fs::read_dir("/proc") else { return accesses };

@@ -1,8 +1,8 @@
-//! `Simulation`: the whole control plane inside one process, with an in-memory transport, virtual time and a seed.
+//! `Simulation`: runs the whole control plane inside one process, with an in-memory transport, virtual time and a seed.
 //!
 //! The components' code is the same as in processes; only the `Env` differs. The same seed gives the same log, byte for
-//! byte. Read first: `cluster` (the components), `wire` and `faults` (the faults), `safety` (invariants of every step),
-//! `rest` and `quiet` (convergence once faults stop).
+//! byte. Read first: `cluster` (the components), `wire` and `faults` (the faults), `safety` (invariants of every
+//! revision), `convergence` and `quiet` (the state of the cluster once faults stop).
 
 // The components.
 pub mod part;
@@ -13,13 +13,13 @@ mod wire;
 pub mod faults;
 
 // The invariants.
-mod verdict;
+mod violations;
 mod history;
-mod insight;
-mod witness;
+mod controller_caches;
+mod checked_store;
 mod watch_check;
 mod safety;
-mod rest;
+mod convergence;
 mod quiet;
 
 // The scenarios.
@@ -27,14 +27,15 @@ pub mod scenario;
 pub mod user;
 
 use apiserver::config::RequestLog;
+use checked_store::CheckedStore;
 use client::{Client, ListOptions};
 use cluster::Cluster;
 use component_base::env::Env;
-use faults::{Climate, Faults};
+use convergence::Unconverged;
+use faults::{FaultInjector, FaultProfile};
 use parking_lot::Mutex;
 use part::Part;
 use proto::kinds::api::core::v1::Node;
-use rest::Restless;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +43,8 @@ use storage::Storage;
 use storage::fault::Fault;
 use storage::memory::Memory;
 use tokio::time::Instant;
-use verdict::{Verdict, Violation};
+use violations::{Violation, Violations};
 use wire::Wire;
-use witness::Witness;
 
 /// Virtual time in which a condition must become true.
 const CONDITION_LIMIT: Duration = Duration::from_secs(600);
@@ -52,15 +52,15 @@ const CONDITION_LIMIT: Duration = Duration::from_secs(600);
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// Virtual time between two checks of the whole store.
 const STORE_CHECK_PERIOD: Duration = Duration::from_secs(5);
-/// Time in which the cluster converges after the last fault: pods of lost nodes are evicted after five minutes, unfulfilled
-/// expectations time out after five, and back-offs grow to minutes.
+/// Time in which the cluster converges after the last fault: pods of lost nodes are evicted after five minutes,
+/// unfulfilled expectations time out after five, and back-offs grow to minutes.
 const CONVERGENCE: Duration = Duration::from_secs(1800);
-/// Time after convergence in which events and the nodes' next reports are still written.
+/// Time after convergence in which Events and the nodes' next reports may still be written.
 const LAST_WRITES: Duration = Duration::from_secs(30);
-/// Most objects named in one complaint.
+/// Most objects that one violation lists.
 const SHOWN: usize = 20;
 /// Most lines of a timeline.
-const TIMELINE: usize = 60;
+const TIMELINE_LINES: usize = 60;
 
 /// The result of a run.
 pub struct Run<T> {
@@ -68,7 +68,7 @@ pub struct Run<T> {
     pub log: Vec<String>,
     /// Time from the first start to the end of the scenario.
     pub virtual_time: Duration,
-    /// The scenario's result, or a report of the violated invariants.
+    /// The scenario's result, or a report about the violated invariants.
     pub outcome: Result<T, String>,
 }
 
@@ -79,8 +79,8 @@ pub struct Simulation {
     env: Env,
     began: Instant,
     log: Arc<Mutex<Vec<String>>>,
-    verdict: Verdict,
-    witness: Arc<Witness>,
+    violations: Violations,
+    checked_store: Arc<CheckedStore>,
     store: Arc<Fault>,
     wire: Arc<Wire>,
     cluster: Arc<Cluster>,
@@ -93,14 +93,14 @@ impl Simulation {
         run.outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// Runs a scenario with every component and `nodes` nodes, which are ready when it begins. Panics with a report if any
-    /// step violates an invariant.
+    /// Runs a scenario with every component and `nodes` nodes, which are ready when it begins. Panics with a report if
+    /// any step violates an invariant.
     pub fn whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
-        Self::judged(seed, nodes, scenario).outcome.unwrap_or_else(|report| panic!("{report}"))
+        Self::run_whole(seed, nodes, scenario).outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// Runs a scenario like `whole`, and returns the log and the report also of a violation.
-    pub fn judged<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+    /// Runs a scenario like `whole`. Does not panic at a violation, but returns the log and the report.
+    pub fn run_whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
         let parts: Vec<Part> = std::iter::once(Part::ApiServer).chain(Part::CLIENTS).collect();
         Self::run(seed, nodes, &parts, async |simulation| {
             simulation.until("all nodes are ready", async |client| ready_nodes(client).await == nodes).await;
@@ -111,36 +111,37 @@ impl Simulation {
     fn run<T>(seed: u64, nodes: u32, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
         in_virtual_time(async {
             let simulation = Self::new(seed, nodes).await;
-            simulation.verdict.watch_panics();
+            simulation.violations.watch_panics();
             parts.iter().for_each(|part| simulation.cluster.start(*part));
             let outcome = tokio::select! {
                 biased;
-                () = simulation.verdict.broken() => None,
+                () = simulation.violations.first() => None,
                 outcome = scenario(&simulation) => Some(outcome),
             };
             let virtual_time = simulation.env.now().duration_since(simulation.began);
             let log = simulation.log();
             simulation.cluster.stop().await;
             simulation.env.drain().await;
-            Verdict::stop_watching_panics();
-            let outcome = outcome.filter(|_| simulation.verdict.violations().is_empty());
+            Violations::stop_watching_panics();
+            let outcome = outcome.filter(|_| simulation.violations.all().is_empty());
             Run { log, virtual_time, outcome: outcome.ok_or_else(|| simulation.report()) }
         })
     }
 
     async fn new(seed: u64, nodes: u32) -> Self {
         let env = Env::simulated(seed);
-        let verdict = Verdict::default();
+        let violations = Violations::default();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = log.clone();
         let request_log = RequestLog(Arc::new(move |line| sink.lock().push(line)));
-        let below = env.process("store");
-        let witness = Witness::new(&below, Memory::new(&below), &verdict).await.expect("a memory store starts");
-        let storage: Arc<dyn Storage> = witness.clone();
-        let store = Fault::new(&below, storage);
-        let wire = Wire::new(&env, &verdict, witness.clone());
-        let cluster = Cluster::new(&env, &wire, &verdict, &store, request_log, nodes);
-        Self { seed, began: env.now(), env, log, verdict, witness, store, wire, cluster }
+        let store_env = env.process("store");
+        let checked_store =
+            CheckedStore::new(&store_env, Memory::new(&store_env), &violations).await.expect("a memory store starts");
+        let storage: Arc<dyn Storage> = checked_store.clone();
+        let store = Fault::new(&store_env, storage);
+        let wire = Wire::new(&env, &violations, checked_store.clone());
+        let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, nodes);
+        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster }
     }
 
     pub fn admin(&self) -> Client {
@@ -162,8 +163,8 @@ impl Simulation {
     }
 
     /// Injects faults for some time, and then heals them all.
-    pub async fn rage(&self, climate: Climate, how_long: Duration) {
-        Faults::new(&self.env, &self.cluster, &self.wire, &self.store).rage(climate, how_long).await;
+    pub async fn inject_faults(&self, profile: FaultProfile, how_long: Duration) {
+        FaultInjector::new(&self.env, &self.cluster, &self.wire, &self.store).run(profile, how_long).await;
     }
 
     /// Disconnects a node from the network, or reconnects it.
@@ -172,14 +173,15 @@ impl Simulation {
         self.wire.set_unreachable(node, unreachable);
     }
 
-    /// Stalls the controllers' watches of a row (`/registry/replicasets/`) for some time.
+    /// Stalls the controllers' watches of one resource for some time. `row` is its prefix: `/registry/replicasets/`,
+    /// say.
     pub fn stall_controllers(&self, row: &'static str, how_long: Duration) {
         self.cluster.log_line(&format!("the controllers see nothing new of {row}, for {how_long:?}"));
         self.wire.stall_watches(Part::ControllerManager, row, how_long);
     }
 
-    /// Waits until `condition` holds, and checks it every half second of virtual time. Records a violation if it does not
-    /// hold within ten minutes.
+    /// Waits until `condition` holds. Checks it every half second of virtual time, and records a violation after ten
+    /// minutes.
     pub async fn until(&self, what: &str, condition: impl AsyncFn(&Client) -> bool) {
         let admin = self.admin();
         let waiting = async {
@@ -190,7 +192,7 @@ impl Simulation {
         if self.env.timeout(CONDITION_LIMIT, waiting).await.is_err() {
             let log = self.log();
             let end = log[log.len().saturating_sub(200)..].join("\n");
-            self.give_up(
+            self.fail(
                 format!("waited {CONDITION_LIMIT:?} of virtual time in vain until {what}; the log ends:\n{end}"),
                 Vec::new(),
             )
@@ -198,67 +200,72 @@ impl Simulation {
         }
     }
 
-    /// Waits until the cluster has converged and written its last events. Returns the time that took.
+    /// Waits until the cluster has converged and written its last Events. Returns the time until it converged.
     pub async fn converges(&self) -> Duration {
         let began = self.env.now();
-        let mut objects = rest::Objects::default();
+        let mut objects = convergence::Objects::default();
         loop {
-            let store = self.witness.everything().await;
+            let store = self.checked_store.snapshot().await;
             objects.update(&store.entries);
-            let mut restless = rest::restless(&objects, self.env.wall());
-            if restless.is_empty() {
-                let at_rest = self.env.now();
+            let mut found = convergence::unconverged(&objects, self.env.wall());
+            if found.is_empty() {
+                let converged_at = self.env.now();
                 self.env.sleep(LAST_WRITES).await;
-                restless = quiet::unrest(&self.witness.since(store.revision), LAST_WRITES);
-                if restless.is_empty() {
-                    return at_rest.duration_since(began);
+                found = quiet::unexpected_writes(&self.checked_store.since(store.revision), LAST_WRITES);
+                if found.is_empty() {
+                    return converged_at.duration_since(began);
                 }
             }
             let took = self.env.now().duration_since(began);
             if took > CONVERGENCE {
                 let what = format!("after {took:?} without faults the cluster is not at rest:");
-                self.give_up(what, restless).await;
+                self.fail(what, found).await;
             }
             self.env.sleep(STORE_CHECK_PERIOD).await;
         }
     }
 
-    /// Observes a cluster at rest for some time: only writes on the closed list are allowed. Returns the number of requests.
+    /// Observes a converged cluster for some time. Only the writes that `quiet` lists are allowed. Returns the number
+    /// of requests.
     pub async fn stays_quiet(&self, how_long: Duration) -> usize {
-        let (revision, lines) = (self.witness.everything().await.revision, self.log.lock().len());
+        let (revision, lines) = (self.checked_store.snapshot().await.revision, self.log.lock().len());
         self.env.sleep(how_long).await;
-        let unrest = quiet::unrest(&self.witness.since(revision), how_long);
-        if !unrest.is_empty() {
-            self.give_up(format!("a cluster at rest wrote {} times:", unrest.len()), unrest).await;
+        let unexpected = quiet::unexpected_writes(&self.checked_store.since(revision), how_long);
+        if !unexpected.is_empty() {
+            self.fail(format!("a cluster at rest wrote {} times:", unexpected.len()), unexpected).await;
         }
         self.log.lock()[lines..].iter().filter(|line| !line.contains(" event /")).count()
     }
 
-    /// Ends the run with a violation.
-    async fn give_up(&self, what: String, restless: Vec<Restless>) {
-        let shown: Vec<String> = restless.iter().take(SHOWN).map(|restless| format!("\n  {restless}")).collect();
-        self.verdict.violated(format!("{what}{}", shown.concat()), restless.into_iter().map(|restless| restless.key));
+    /// Ends the run with a violation that lists the objects.
+    async fn fail(&self, what: String, objects: Vec<Unconverged>) {
+        let shown: Vec<String> = objects.iter().take(SHOWN).map(|object| format!("\n  {object}")).collect();
+        self.violations.record(format!("{what}{}", shown.concat()), objects.into_iter().map(|object| object.key));
         std::future::pending().await
     }
 
-    /// Returns a report: the violation, how to repeat it, and the timelines of the objects.
+    /// Returns a report: each violation with its seed and with timelines of the objects that it concerns.
     fn report(&self) -> String {
         let mut report = String::new();
         let log = self.log();
-        for Violation { what, concerned } in self.verdict.violations() {
+        for Violation { what, concerned } in self.violations.all() {
             let _ = writeln!(report, "seed {}: {what}", self.seed);
             for key in concerned.iter().take(5) {
                 let _ = writeln!(report, "timeline of {key}:");
                 let name = key.rsplit('/').next().unwrap_or(key);
-                let written = self.witness.timeline(key, TIMELINE).into_iter().map(|(at, line)| (at.to_string(), line));
+                let written = self
+                    .checked_store
+                    .timeline(key, TIMELINE_LINES)
+                    .into_iter()
+                    .map(|(at, line)| (at.to_string(), line));
                 let about = |line: &&String| line.contains(&format!("/{name}")) || line.contains("simulation:");
-                let asked =
+                let requests =
                     log.iter().filter(|line| !line.contains(" event ")).filter(about).filter_map(|line| {
                         line.split_once(' ').map(|(at, rest)| (at.to_owned(), format!("    {rest}")))
                     });
-                let mut all: Vec<(String, String)> = written.chain(asked).collect();
+                let mut all: Vec<(String, String)> = written.chain(requests).collect();
                 all.sort_by(|(a, _), (b, _)| a.cmp(b));
-                for (at, line) in &all[all.len().saturating_sub(TIMELINE)..] {
+                for (at, line) in &all[all.len().saturating_sub(TIMELINE_LINES)..] {
                     let _ = writeln!(report, "  {at} {line}");
                 }
             }

@@ -16,7 +16,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Prepares a trace of the system calls `calls`, with its files in `folder`. Returns the reason if it is not possible.
+    /// Prepares a trace of the system calls `calls`, with its files in `folder`. Returns the reason if it is not
+    /// possible.
     pub fn prepare(folder: &Path, program: &Path, options: &str, calls: &str) -> Result<Self, String> {
         install("strace", "strace")?;
         let (file, script) = (folder.join("trace"), folder.join("traced"));

@@ -1,7 +1,7 @@
-//! `Cluster`: runs every part as a process of the simulation, which can be killed and restarts.
+//! `Cluster`: runs every part as a simulated process, which faults can kill and which then restarts.
 
 use super::part::Part;
-use super::verdict::Verdict;
+use super::violations::Violations;
 use super::wire::Wire;
 use apiserver::config::{Config, RequestLog, StoreKind};
 use client::Client;
@@ -21,23 +21,23 @@ use tokio::task::JoinHandle;
 const AUTHORITY: &str = "apiserver:6443";
 /// Delay before a component that ended by itself restarts, as under `up`.
 const RESTART: Duration = Duration::from_secs(1);
-/// Virtual time in which a component must end after it was asked to.
+/// Virtual time in which a component must end after its shutdown was requested.
 const STOP: Duration = Duration::from_secs(30);
 
 pub struct Cluster {
-    world: Env,
+    run_env: Env,
     wire: Arc<Wire>,
-    verdict: Verdict,
+    violations: Violations,
     storage: Arc<Fault>,
     log: RequestLog,
     nodes: u32,
-    /// Number of starts of each part, which its process's name contains.
+    /// Number of starts of each part. The name of its process contains it.
     starts: Mutex<BTreeMap<Part, u32>>,
     supervisors: Mutex<BTreeMap<Part, Supervisor>>,
 }
 
 struct Supervisor {
-    /// Orders to kill the part, with the time until its restart.
+    /// Takes orders to kill the part. An order is the time until the restart.
     kill: mpsc::Sender<Duration>,
     stop: mpsc::Sender<()>,
     task: JoinHandle<()>,
@@ -45,17 +45,17 @@ struct Supervisor {
 
 impl Cluster {
     pub fn new(
-        world: &Env,
+        run_env: &Env,
         wire: &Arc<Wire>,
-        verdict: &Verdict,
+        violations: &Violations,
         storage: &Arc<Fault>,
         log: RequestLog,
         nodes: u32,
     ) -> Arc<Self> {
         Arc::new(Self {
-            world: world.clone(),
+            run_env: run_env.clone(),
             wire: wire.clone(),
-            verdict: verdict.clone(),
+            violations: violations.clone(),
             storage: storage.clone(),
             log,
             nodes,
@@ -69,17 +69,17 @@ impl Cluster {
         // One pending order is enough.
         let (kill, mut kills) = mpsc::channel(1);
         let (stop, mut stops) = mpsc::channel::<()>(1);
-        self.wire.on_kill(part, kill.clone());
+        self.wire.set_kill_channel(part, kill.clone());
         let cluster = self.clone();
         // The first start is immediate, so that the API server is there for the other parts.
         let mut process = cluster.launch(part);
-        let task = self.world.spawn(async move {
+        let task = self.run_env.spawn(async move {
             loop {
                 let (env, mut ended) = process;
                 let down = tokio::select! {
                     biased;
                     Some(()) = stops.recv() => {
-                        cluster.end(part, &env).await;
+                        cluster.stop_process(part, &env).await;
                         return;
                     }
                     Some(down) = kills.recv() => {
@@ -90,7 +90,7 @@ impl Cluster {
                     _ = &mut ended => RESTART,
                 };
                 cluster.kill_process(part, &env).await;
-                cluster.world.sleep(down).await;
+                cluster.run_env.sleep(down).await;
                 cluster.log_line(&format!("{part} starts again"));
                 process = cluster.launch(part);
             }
@@ -98,7 +98,7 @@ impl Cluster {
         self.supervisors.lock().insert(part, Supervisor { kill, stop, task });
     }
 
-    /// Kills a part at once; it restarts after `down`.
+    /// Kills a part at once. It restarts after `down`.
     pub fn kill(&self, part: Part, down: Duration) {
         if let Some(supervisor) = self.supervisors.lock().get(&part) {
             // A part that is already down is not killed again.
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// Asks every part to end, the API server last.
+    /// Stops every part cleanly, the API server last.
     pub async fn stop(&self) {
         let supervisors = std::mem::take(&mut *self.supervisors.lock());
         for (_, Supervisor { stop, task, .. }) in supervisors.into_iter().rev() {
@@ -117,24 +117,24 @@ impl Cluster {
 
     /// Returns a client from outside the cluster, which faults do not affect.
     pub fn client(&self, user: &str) -> Client {
-        connect(&self.world, user, "kubectl")
+        connect(&self.run_env, user, "kubectl")
     }
 
     /// Logs a line about the run itself.
     pub fn log_line(&self, what: &str) {
-        (self.log.0)(format!("{} simulation: {what}", self.world.wall()));
+        (self.log.0)(format!("{} simulation: {what}", self.run_env.wall()));
     }
 
     fn network(&self) -> &Registry {
-        match self.world.network() {
+        match self.run_env.network() {
             Network::InProcess(registry) => registry,
             Network::Sockets => unreachable!("a simulated Env has no sockets"),
         }
     }
 
-    async fn end(&self, part: Part, env: &Env) {
-        if self.world.timeout(STOP, env.drain()).await.is_err() {
-            self.verdict.violated(format!("{part} was asked to stop and still ran {STOP:?} later"), []);
+    async fn stop_process(&self, part: Part, env: &Env) {
+        if self.run_env.timeout(STOP, env.drain()).await.is_err() {
+            self.violations.record(format!("{part} was asked to stop and still ran {STOP:?} later"), []);
         }
         self.kill_process(part, env).await;
     }
@@ -154,7 +154,7 @@ impl Cluster {
             *number += 1;
             *number
         };
-        let env = self.world.process(&format!("{part}/{number}"));
+        let env = self.run_env.process(&format!("{part}/{number}"));
         let ended = match part {
             Part::ApiServer => self.launch_apiserver(&env),
             Part::ControllerManager => {
@@ -192,7 +192,7 @@ impl Cluster {
         };
         let server = apiserver::service_on(config, env.clone(), self.storage.clone());
         let server = server.expect("the default settings are good");
-        self.network().register(AUTHORITY, self.wire.around(server.service, env));
+        self.network().register(AUTHORITY, self.wire.wrap(server.service, env));
         let shutdown = env.shutdown().clone();
         env.spawn(async move { shutdown.cancelled().await })
     }
@@ -203,10 +203,10 @@ impl Cluster {
         env: &Env,
         component: impl Future<Output = Result<(), E>> + Send + 'static,
     ) -> JoinHandle<()> {
-        let (log, world) = (self.log.clone(), self.world.clone());
+        let (log, run_env) = (self.log.clone(), self.run_env.clone());
         env.spawn(async move {
             let end = component.await.err().map_or("without an error".to_owned(), |error| error.to_string());
-            (log.0)(format!("{} simulation: {part} ended: {end}", world.wall()));
+            (log.0)(format!("{} simulation: {part} ended: {end}", run_env.wall()));
         })
     }
 }

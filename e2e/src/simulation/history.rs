@@ -1,4 +1,4 @@
-//! `History`: every revision of the store in order, and timelines of single objects for people.
+//! `History`: keeps every revision of the store in order, and prints timelines of single objects for reports.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,29 +6,30 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use storage::{Event, EventKind};
 
-/// Bytes of values kept for timelines; older revisions are shown without content.
+/// Most bytes of values that are kept. The oldest revisions are dropped first, and are then missing from timelines.
 const KEPT_BYTES: usize = 192 << 20;
 /// Most changed fields in one line of a timeline.
 const SHOWN_CHANGES: usize = 8;
 /// Most characters of a changed value.
 const SHOWN_CHARS: usize = 120;
 
-/// One revision.
+/// A revision and the time at which it was written.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct TimedEvent {
     pub at: Timestamp,
     pub event: Arc<Event>,
 }
 
 #[derive(Debug, Default)]
 pub struct History {
-    moments: VecDeque<Moment>,
+    events: VecDeque<TimedEvent>,
     bytes: usize,
-    /// Revisions and keys by row. They are small, and never dropped.
+    /// Revisions with their keys, by row. They are small, so they are never dropped.
     rows: BTreeMap<String, Vec<(u64, String)>>,
 }
 
-/// Returns `/registry/pods/` for `/registry/pods/default/web`. The rows of Services have one more folder in their prefix.
+/// Returns the row of a key: `/registry/pods/` for `/registry/pods/default/web`. Services and Endpoints share one row
+/// here.
 fn row_of(key: &str) -> &str {
     let end = key.match_indices('/').nth(2).map_or(key.len(), |(at, _)| at + 1);
     &key[..end]
@@ -38,9 +39,9 @@ impl History {
     pub fn push(&mut self, at: Timestamp, event: &Arc<Event>) {
         self.rows.entry(row_of(&event.key).to_owned()).or_default().push((event.revision, event.key.to_string()));
         self.bytes += bytes(event);
-        self.moments.push_back(Moment { at, event: event.clone() });
+        self.events.push_back(TimedEvent { at, event: event.clone() });
         while self.bytes > KEPT_BYTES
-            && let Some(oldest) = self.moments.pop_front()
+            && let Some(oldest) = self.events.pop_front()
         {
             self.bytes -= bytes(&oldest.event);
         }
@@ -54,16 +55,16 @@ impl History {
         row[from..].iter().filter(move |(_, key)| key.starts_with(&prefix)).map(|(revision, _)| *revision)
     }
 
-    /// Returns the changes after a revision, as far as they are kept.
-    pub fn since(&self, after: u64) -> impl Iterator<Item = &Moment> + '_ {
-        let from = self.moments.partition_point(|moment| moment.event.revision <= after);
-        self.moments.range(from..)
+    /// Returns the kept changes after a revision.
+    pub fn since(&self, after: u64) -> impl Iterator<Item = &TimedEvent> + '_ {
+        let from = self.events.partition_point(|timed| timed.event.revision <= after);
+        self.events.range(from..)
     }
 
-    /// Returns the timeline of a key: a line for each of its last revisions.
+    /// Returns the timeline of a key: a line for each of its last revisions, `lines` at most.
     pub fn timeline(&self, key: &str, lines: usize) -> Vec<(Timestamp, String)> {
-        let of_key: Vec<&Moment> = self.moments.iter().filter(|moment| *moment.event.key == *key).collect();
-        of_key[of_key.len().saturating_sub(lines)..].iter().map(|moment| (moment.at, line(moment))).collect()
+        let of_key: Vec<&TimedEvent> = self.events.iter().filter(|timed| *timed.event.key == *key).collect();
+        of_key[of_key.len().saturating_sub(lines)..].iter().map(|timed| (timed.at, line(timed))).collect()
     }
 }
 
@@ -71,12 +72,12 @@ fn bytes(event: &Event) -> usize {
     event.current.as_ref().map_or(0, |entry| entry.value.len())
 }
 
-fn line(moment: &Moment) -> String {
-    let Event { revision, key, current, previous } = &*moment.event;
+fn line(timed: &TimedEvent) -> String {
+    let Event { revision, key, current, previous } = &*timed.event;
     let value = |entry: &Option<storage::Entry>| {
         entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok()).unwrap_or(Value::Null)
     };
-    let what = match (moment.event.kind(), previous) {
+    let what = match (timed.event.kind(), previous) {
         (EventKind::Delete, _) => "gone".to_owned(),
         (EventKind::Put, None) => "new".to_owned(),
         (EventKind::Put, Some(_)) => changes(&value(previous), &value(current)),
@@ -133,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn rows_are_told_apart() {
+    fn a_key_has_a_row() {
         assert_eq!(row_of("/registry/pods/default/web"), "/registry/pods/");
         assert_eq!(row_of("/registry/pods/"), "/registry/pods/");
     }

@@ -1,8 +1,8 @@
-//! `Part`: the parts of a simulated cluster, with their names.
+//! `Part`: the parts of a simulated cluster, each of which is a simulated process.
 
 use std::fmt;
 
-/// A part with its own process.
+/// A component, or all nodes or all proxies together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     ApiServer,
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// Finds a part by its user agent. Controllers append their name after a slash.
+    /// Returns the part that sends a user agent. Controllers append their name after a slash.
     pub fn of_user_agent(agent: &str) -> Option<Part> {
         let name = agent.split('/').next().unwrap_or_default();
         Self::CLIENTS.into_iter().find(|part| part.name() == name)

@@ -1,15 +1,15 @@
-//! `Safety`: the invariants that every revision must keep, checked when it is written.
+//! `Safety`: checks the invariants of the store at every revision, when it is written.
 //!
-//! A rule keeps the state that it needs, and reports a violation in one sentence.
+//! Each invariant is a rule. A rule keeps the state that it needs, and reports a violation in one sentence.
 
 mod addresses;
 mod identity;
 mod nodes;
 mod rollouts;
-mod seen;
+mod fields;
 
-use super::insight::Known;
-use super::verdict::Verdict;
+use super::controller_caches::ControllerState;
+use super::violations::Violations;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ trait Rule: Send {
     fn prefixes(&self) -> &'static [&'static str];
 
     /// Checks a revision; `value` is the new object, or `None` for a deletion.
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint>;
+    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint>;
 }
 
-/// The revision that is being written.
+/// The circumstances of the checked write.
 #[derive(Clone, Copy)]
-struct When<'a> {
+struct WriteContext<'a> {
     at: Timestamp,
     revision: u64,
-    /// State of the controller that wrote it; `None` if it was another writer, or is unknown.
-    known: Option<&'a Known>,
+    /// State of the controllers if one of them is known to be the writer.
+    writer: Option<&'a ControllerState>,
 }
 
-/// A violation, and the keys of further objects besides the written one.
+/// A violation of a rule, with the keys of further objects besides the written one.
 struct Complaint {
     what: String,
     concerned: Vec<String>,
@@ -56,32 +56,32 @@ fn read<T: DeserializeOwned>(key: &str, value: Option<&[u8]>) -> Result<Option<T
 }
 
 pub struct Safety {
-    verdict: Verdict,
+    violations: Violations,
     rules: Vec<Box<dyn Rule>>,
 }
 
 impl Safety {
-    pub fn new(verdict: &Verdict) -> Self {
+    pub fn new(violations: &Violations) -> Self {
         let rules: Vec<Box<dyn Rule>> = vec![
             Box::<identity::Identity>::default(),
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
         ];
-        Self { verdict: verdict.clone(), rules }
+        Self { violations: violations.clone(), rules }
     }
 
-    pub fn judge(&mut self, event: &Arc<Event>, now: Timestamp, known: Option<&Known>) {
-        let when = When { at: now, revision: event.revision, known };
+    pub fn check(&mut self, event: &Arc<Event>, now: Timestamp, writer: Option<&ControllerState>) {
+        let context = WriteContext { at: now, revision: event.revision, writer };
         let key = &*event.key;
         let value = event.current.as_ref().map(|entry| &*entry.value);
         for rule in &mut self.rules {
             if !rule.prefixes().iter().any(|prefix| key.starts_with(prefix)) {
                 continue;
             }
-            if let Err(Complaint { what, concerned }) = rule.judge(key, value, when) {
+            if let Err(Complaint { what, concerned }) = rule.check(key, value, context) {
                 let concerned = std::iter::once(key.to_owned()).chain(concerned);
-                self.verdict.violated(format!("{now} revision {}: {what}", event.revision), concerned);
+                self.violations.record(format!("{now} revision {}: {what}", event.revision), concerned);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The scenarios of simulated clusters, each run by name and seed.
 
-use super::faults::Climate;
-use super::insight::REPLICA_SETS;
+use super::controller_caches::REPLICA_SETS;
+use super::faults::FaultProfile;
 use super::user::{self, User};
 use super::{Run, Simulation};
 use client::{Client, ListOptions};
@@ -10,12 +10,12 @@ use proto::kinds::api::core::v1::Pod;
 use serde_json::json;
 use std::time::Duration;
 
-/// Time with faults in a run.
-const RAGE: Duration = Duration::from_secs(400);
-const RAGE_AT_SIZE: Duration = Duration::from_secs(60);
-/// Time for which a cluster at rest is observed.
+/// Time for which a run has faults.
+const FAULT_PHASE: Duration = Duration::from_secs(400);
+const FAULT_PHASE_AT_SIZE: Duration = Duration::from_secs(60);
+/// Time for which a converged cluster is observed.
 const QUIET: Duration = Duration::from_secs(2 * 3600);
-/// Such a time for a large cluster, whose nodes alone write eleven times a second.
+/// The same for a large cluster. It is shorter, since the nodes alone write eleven times a second.
 const QUIET_AT_SIZE: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -26,7 +26,7 @@ pub struct Scenario {
 }
 
 pub const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "roll-out", run: |seed| Simulation::judged(seed, 3, async |s| roll_out(s, "web", 20).await) },
+    Scenario { name: "roll-out", run: |seed| Simulation::run_whole(seed, 3, async |s| roll_out(s, "web", 20).await) },
     Scenario { name: "survive", run: survive },
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "quiet-hour", run: quiet_hour },
@@ -59,19 +59,19 @@ pub async fn available(simulation: &Simulation, name: &str, replicas: i32) {
         .await;
 }
 
-/// A user works under all faults; when faults stop, the cluster converges and stays quiet. Every third seed loses no nodes,
-/// so that rollouts' guarantees about available pods can be checked.
+/// A user works under all faults; once faults stop, the cluster converges and stays quiet. Every third seed loses no
+/// nodes, so that the available pods of rollouts can be checked.
 fn survive(seed: u64) -> Run<()> {
     let nodes = 3;
-    Simulation::judged(seed, nodes, async |simulation| {
+    Simulation::run_whole(seed, nodes, async |simulation| {
         let nodes_to_lose = if seed.is_multiple_of(3) { 0 } else { nodes };
-        let climate = Climate { nodes_to_lose, longest_pause: Duration::from_secs(20) };
+        let profile = FaultProfile { nodes_to_lose, longest_pause: Duration::from_secs(20) };
         let user = User::new(simulation, nodes);
         let work = async {
             roll_out(simulation, "web", 20).await;
-            user.work(RAGE - Duration::from_secs(60)).await;
+            user.work(FAULT_PHASE - Duration::from_secs(60)).await;
         };
-        futures::join!(work, simulation.rage(climate, RAGE));
+        futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE));
         comes_to_rest(simulation, QUIET).await;
         // The cluster still works after the quiet time.
         roll_out(simulation, "afterwards", 5).await;
@@ -83,33 +83,33 @@ fn at_size(seed: u64) -> Run<()> {
     const NODES: u32 = 100;
     const LOST: u32 = 10;
     // More frequent than on a small cluster, since a rollout takes only seconds.
-    let climate = Climate { nodes_to_lose: 0, longest_pause: Duration::from_secs(4) };
-    Simulation::judged(seed, NODES, async |simulation| {
+    let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(4) };
+    Simulation::run_whole(seed, NODES, async |simulation| {
         let work = async {
-            simulation.env().sleep(climate.longest_pause).await;
+            simulation.env().sleep(profile.longest_pause).await;
             roll_out(simulation, "web", 1000).await;
             let lost: Vec<String> = (0..LOST).map(|n| format!("node-{}", n * 7)).collect();
             lost.iter().for_each(|node| simulation.set_unreachable(node, true));
             for node in &lost {
                 let what = format!("the pods of {node} are given up");
-                simulation.until(&what, async |client| is_given_up(client, node).await).await;
+                simulation.until(&what, async |client| has_lost_its_pods(client, node).await).await;
             }
             available(simulation, "web", 1000).await;
             lost.iter().for_each(|node| simulation.set_unreachable(node, false));
         };
-        futures::join!(work, simulation.rage(climate, RAGE_AT_SIZE));
+        futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE_AT_SIZE));
         comes_to_rest(simulation, QUIET_AT_SIZE).await;
     })
 }
 
-/// Returns true if no pod of this node is left.
-async fn is_given_up(client: &Client, node: &str) -> bool {
+/// Returns true if all pods of a node are deleted or being deleted.
+async fn has_lost_its_pods(client: &Client, node: &str) -> bool {
     let on_node = ListOptions::fields(format!("spec.nodeName={node}"));
     let Ok(pods) = client.api::<Pod>("default").list(&on_node).await else { return false };
     pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
-/// Checks after the faults that the cluster converges and then writes nothing more.
+/// Waits until the cluster converges, and checks that it then writes nothing that `quiet` does not list.
 async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
     let took = simulation.converges().await;
     let requests = simulation.stays_quiet(quiet).await;
@@ -118,17 +118,17 @@ async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
 
 /// Observes a cluster at rest for an hour.
 fn quiet_hour(seed: u64) -> Run<()> {
-    Simulation::judged(seed, 3, async |simulation| {
+    Simulation::run_whole(seed, 3, async |simulation| {
         roll_out(simulation, "web", 20).await;
         comes_to_rest(simulation, HOUR).await;
     })
 }
 
-/// A second rollout starts while the controllers' cache lacks the ReplicaSet of the first one. A controller that used this
-/// cache would create the next one too, and exceed `maxSurge`.
+/// A second rollout starts while the controllers' cache lacks the ReplicaSet of the first one. A controller that relied
+/// on this cache would create the next ReplicaSet too, and exceed `maxSurge`.
 fn stale_rollout(seed: u64) -> Run<()> {
     const REPLICAS: i32 = 4;
-    Simulation::judged(seed, 3, async |simulation| {
+    Simulation::run_whole(seed, 3, async |simulation| {
         let user = User::new(simulation, 0);
         let mut web = user::deployment("web", REPLICAS as usize, "web:1");
         web["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});

@@ -1,4 +1,4 @@
-//! `User`: creates, changes and deletes objects, drawn from the seed, and retries until the server accepts.
+//! `User`: creates, changes and deletes objects at random, and retries each request until the server accepts it.
 
 use super::Simulation;
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
@@ -52,7 +52,7 @@ fn job(name: &str, completions: usize, parallelism: usize) -> Value {
     })
 }
 
-/// A user of a cluster.
+/// A user of the cluster. The seed decides its actions.
 pub struct User<'a> {
     simulation: &'a Simulation,
     client: Client,
@@ -66,7 +66,7 @@ impl<'a> User<'a> {
         Self { simulation, client: simulation.admin(), random, nodes }
     }
 
-    /// Works for some time. The objects that it leaves can converge.
+    /// Performs actions for some time. Leaves only objects that can converge, and uncordons all nodes.
     pub async fn work(&self, how_long: Duration) {
         let env = self.simulation.env();
         let end = env.now() + how_long;
@@ -170,7 +170,7 @@ impl<'a> User<'a> {
         self.retry(async || api.delete(name, &options).await).await;
     }
 
-    /// Repeats an action until it succeeds or has become pointless.
+    /// Repeats an action until it succeeds, or until the answer shows that a retry is pointless.
     async fn retry(&self, act: impl AsyncFn() -> Result<(), Error>) {
         loop {
             match act().await {

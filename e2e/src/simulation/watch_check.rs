@@ -1,30 +1,30 @@
-//! `WatchCheck`: checks the bytes of a watch: versions only grow, and no event is missing.
+//! `WatchCheck`: checks the lines of a watch. Their versions only grow, and no event is missing.
 
 /// The state of one watch.
 #[derive(Debug)]
 pub struct WatchCheck {
-    /// Prefix of the keys whose revisions must all come; `None` for a filtered watch.
+    /// Prefix of the keys whose revisions must all arrive; `None` for a filtered watch.
     pub prefix: Option<String>,
     phase: Phase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The initial objects, in order of name.
+    /// The initial objects arrive, in order of name.
     Initial,
-    /// All changes up to this version have come.
+    /// All changes up to this version have arrived.
     Following(u64),
-    /// Initial objects without a mark at their end: versions grow, but the first one is unknown.
+    /// No bookmark marked the end of the initial objects. Versions must grow, but the version of the list is unknown.
     Unmarked(u64),
 }
 
 impl WatchCheck {
-    /// Makes the check of a watch from `version` on; 0 for one with the initial objects.
+    /// Makes the check of a watch that begins after `version`, or with the initial objects if that is 0.
     pub fn new(prefix: Option<String>, version: u64) -> Self {
         Self { prefix, phase: if version == 0 { Phase::Initial } else { Phase::Following(version) } }
     }
 
-    /// Returns the version up to which all changes have come, if it is known.
+    /// Returns the version up to which all changes have arrived, if it is known.
     pub fn reached(&self) -> Option<u64> {
         match self.phase {
             Phase::Following(version) => Some(version),
@@ -32,7 +32,7 @@ impl WatchCheck {
         }
     }
 
-    /// Checks one line. `next` returns the first revision below the prefix after a given one.
+    /// Checks one line. `next` returns the first revision after a given one whose key has the prefix.
     pub fn line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
         let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();
         if kind == "ERROR" {
@@ -60,7 +60,8 @@ impl WatchCheck {
     }
 }
 
-/// Returns `metadata.resourceVersion`. Members are sorted by name, so none before it can contain another `metadata`.
+/// Returns `metadata.resourceVersion` of an event's object. Members are sorted by name, so the first `metadata` is its
+/// own.
 fn version(line: &str) -> Option<u64> {
     const MARK: &str = "\"resourceVersion\":\"";
     let metadata = &line[line.find("\"metadata\":{")?..];

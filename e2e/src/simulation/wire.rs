@@ -1,13 +1,13 @@
-//! `Wire`: the faulty connection between the components and the API server.
+//! `Wire`: the network between the components and the API server, with faults.
 //!
-//! It is an in-process service around the server's own. A request runs as a task of the server's process, so that it ends
-//! with the server and not with its caller. The wire decides whether the caller gets the answer.
+//! It is an in-process service that wraps the server's own. A request runs as a task of the server's process, so that
+//! it ends with the server and not with its caller. The wire decides whether the caller gets the answer.
 
-use super::insight::{ASKED, Known, REPLICA_SETS};
+use super::checked_store::CheckedStore;
+use super::controller_caches::{ControllerState, REPLICA_SETS, REQUESTER};
 use super::part::Part;
-use super::verdict::Verdict;
+use super::violations::Violations;
 use super::watch_check::WatchCheck;
-use super::witness::Witness;
 use axum::body::Body;
 use axum::body::BodyDataStream;
 use bytes::Bytes;
@@ -32,19 +32,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// A request takes this long and up to twice that, like a write that has to reach a disk. Without it no two requests would
-/// overlap, and work that a real cluster does once for many changes would be done for each.
+/// Shortest time of a request; the longest is twice that. Without it no two requests would overlap, and controllers
+/// would reconcile each change alone, where a real cluster reconciles many changes at once.
 const LATENCY: Duration = Duration::from_millis(5);
 
 /// Most bytes of an answer to a write.
-const LARGEST_ANSWER: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// Probability of each fault, from 0 to 1.
+/// Faults of the wire, each with its probability from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weather {
-    /// The connection breaks before the server has the request.
+pub struct WireFaults {
+    /// The connection breaks before the request reaches the server.
     pub lost_request: f64,
     /// The request is carried out, and its answer is lost.
     pub lost_answer: f64,
@@ -53,14 +53,14 @@ pub struct Weather {
     pub longest_delay: Duration,
     /// A watch breaks at its next event, which is lost with it.
     pub cut_watch: f64,
-    /// An event of a watch, and all after it, come up to `longest_stall` later.
+    /// An event of a watch, and all later ones, arrive up to `longest_stall` late.
     pub stall_watch: f64,
     pub longest_stall: Duration,
 }
 
-/// An order to kill a component at one of its writes.
+/// An order to kill a component at one of its next writes.
 #[derive(Clone, Copy, Debug)]
-struct Ambush {
+struct PendingKill {
     writes_left: u32,
     down: Duration,
 }
@@ -68,33 +68,33 @@ struct Ambush {
 pub struct Wire {
     env: Env,
     random: Random,
-    verdict: Verdict,
-    witness: Arc<Witness>,
+    violations: Violations,
+    checked_store: Arc<CheckedStore>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    weather: Weather,
+    faults: WireFaults,
     /// Names of disconnected nodes.
     unreachable: BTreeSet<String>,
-    /// Tokens of the components' watches. To cut the watches, the token is cancelled and replaced.
-    lines: BTreeMap<Part, CancellationToken>,
-    /// Components whose watches of a row stall, with the prefix and the end.
+    /// A token for all watches of a component. To cut the watches, it is cancelled and replaced.
+    watch_tokens: BTreeMap<Part, CancellationToken>,
+    /// Components whose watches stall, each with the prefix of the watched keys and the end of the stall.
     stalled: BTreeMap<Part, (&'static str, Instant)>,
-    ambushes: BTreeMap<Part, Ambush>,
-    /// Channels to the supervisors that kill components.
-    kills: BTreeMap<Part, mpsc::Sender<Duration>>,
+    pending_kills: BTreeMap<Part, PendingKill>,
+    /// Channels to the supervisors, which kill components.
+    kill_channels: BTreeMap<Part, mpsc::Sender<Duration>>,
 }
 
 impl Wire {
-    pub fn new(env: &Env, verdict: &Verdict, witness: Arc<Witness>) -> Arc<Self> {
-        let (random, verdict) = (env.random("simulation/wire"), verdict.clone());
-        Arc::new(Self { env: env.clone(), random, verdict, witness, state: Mutex::default() })
+    pub fn new(env: &Env, violations: &Violations, checked_store: Arc<CheckedStore>) -> Arc<Self> {
+        let (random, violations) = (env.random("simulation/wire"), violations.clone());
+        Arc::new(Self { env: env.clone(), random, violations, checked_store, state: Mutex::default() })
     }
 
-    pub fn set_weather(&self, weather: Weather) {
-        self.state.lock().weather = weather;
+    pub fn set_faults(&self, faults: WireFaults) {
+        self.state.lock().faults = faults;
     }
 
     pub fn set_unreachable(&self, node: &str, unreachable: bool) {
@@ -108,44 +108,46 @@ impl Wire {
 
     /// Breaks the open watches of a component.
     pub fn cut_watches(&self, part: Part) {
-        if let Some(line) = self.state.lock().lines.remove(&part) {
-            line.cancel();
+        if let Some(token) = self.state.lock().watch_tokens.remove(&part) {
+            token.cancel();
         }
     }
 
-    /// Stalls the open watches of a component on rows with this prefix, so that it acts on old objects.
+    /// Stalls the open watches of a component on keys with the prefix `row`, so that it acts on old objects.
     pub fn stall_watches(&self, part: Part, row: &'static str, how_long: Duration) {
         let until = self.env.now() + how_long;
         self.state.lock().stalled.insert(part, (row, until));
     }
 
-    /// Kills a component when the server has carried out its `writes`th write from now, before it gets the answer.
-    pub fn ambush(&self, part: Part, writes: u32, down: Duration) {
-        self.state.lock().ambushes.insert(part, Ambush { writes_left: writes, down });
+    /// Kills a component at its `writes`th write from now: after the server has stored it, before the component gets
+    /// the answer.
+    pub fn kill_after_writes(&self, part: Part, writes: u32, down: Duration) {
+        self.state.lock().pending_kills.insert(part, PendingKill { writes_left: writes, down });
     }
 
-    pub fn on_kill(&self, part: Part, order: mpsc::Sender<Duration>) {
-        self.state.lock().kills.insert(part, order);
+    /// Sets the channel for orders to kill a component.
+    pub fn set_kill_channel(&self, part: Part, orders: mpsc::Sender<Duration>) {
+        self.state.lock().kill_channels.insert(part, orders);
     }
 
     /// Ends all faults, except for nodes that were disconnected by name.
     pub fn heal(&self) {
         let mut state = self.state.lock();
-        state.weather = Weather::default();
+        state.faults = WireFaults::default();
         state.stalled.clear();
-        state.ambushes.clear();
+        state.pending_kills.clear();
     }
 
-    /// Returns the server's service with faults. `server` is the process in which requests run.
-    pub fn around(self: &Arc<Self>, service: HttpService, server: &Env) -> HttpService {
+    /// Wraps the server's service with faults. `server` is the process in which requests run.
+    pub fn wrap(self: &Arc<Self>, service: HttpService, server: &Env) -> HttpService {
         let (wire, server) = (self.clone(), server.clone());
         HttpService::new(tower::service_fn(move |request| {
             let (wire, server, service) = (wire.clone(), server.clone(), service.clone());
-            async move { Ok::<_, Infallible>(wire.carry(service, &server, request).await.unwrap_or_else(broken)) }
+            async move { Ok::<_, Infallible>(wire.forward(service, &server, request).await.unwrap_or_else(broken)) }
         }))
     }
 
-    async fn carry(
+    async fn forward(
         self: Arc<Self>,
         service: HttpService,
         server: &Env,
@@ -157,20 +159,20 @@ impl Wire {
             return Err(Broken("no route to host"));
         }
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
-        let is_decided = caller == Some(Part::ControllerManager) && info.is_mutating();
-        let asked = is_decided.then(|| self.witness.insight().known(self.env.now()));
+        let is_controllers_write = caller == Some(Part::ControllerManager) && info.is_mutating();
+        let requester = is_controllers_write.then(|| self.checked_store.caches().state_at(self.env.now()));
         if caller.is_some() {
             self.env.sleep(self.random.jitter(LATENCY, 1.0)).await;
             self.delay().await;
-            if self.falls(|weather| weather.lost_request) {
+            if self.occurs(|faults| faults.lost_request) {
                 return Err(Broken("the request was lost"));
             }
         }
         let is_partial = text(&request, &header::ACCEPT).is_some_and(|accept| accept.contains("PartialObject"));
-        let carried = service.oneshot(request);
-        let task = match asked.clone() {
-            Some(asked) => server.spawn(ASKED.scope(asked, carried)),
-            None => server.spawn(carried),
+        let handled = service.oneshot(request);
+        let task = match requester.clone() {
+            Some(requester) => server.spawn(REQUESTER.scope(requester, handled)),
+            None => server.spawn(handled),
         };
         let mut caller_gone = CallerGone { task: task.abort_handle(), random: &self.random, answered: false };
         let answered = task.await;
@@ -179,66 +181,67 @@ impl Wire {
         let Ok(Ok(answer)) = answered else { return Err(Broken("connection reset by peer")) };
         let Some(caller) = caller else { return Ok(answer) };
         if info.is_mutating() && answer.status().is_success() {
-            self.spring_ambush(caller).await;
+            self.kill_if_due(caller).await;
         }
-        if self.falls(|weather| weather.lost_answer) {
+        if self.occurs(|faults| faults.lost_answer) {
             return Err(Broken("the answer was lost"));
         }
         self.delay().await;
         if info.verb == "watch" && answer.status().is_success() {
             let check = check(&info);
-            let shows = caller == Part::ControllerManager && !is_partial;
-            return Ok(self.watch(answer, caller, check, shows, server));
+            let feeds_caches = caller == Part::ControllerManager && !is_partial;
+            return Ok(self.watch(answer, caller, check, feeds_caches, server));
         }
-        match asked.filter(|_| is_resize(&info) && answer.status().is_success()) {
-            Some(asked) => self.note_answer(&info, &asked, answer).await,
+        match requester.filter(|_| is_resize(&info) && answer.status().is_success()) {
+            Some(requester) => self.record_answer(&info, &requester, answer).await,
             None => Ok(answer),
         }
     }
 
     /// Records that the writer of a ReplicaSet got its answer.
-    async fn note_answer(
+    async fn record_answer(
         &self,
         info: &RequestInfo,
-        asked: &Known,
+        requester: &ControllerState,
         answer: Response<Body>,
     ) -> Result<Response<Body>, Broken> {
         let (parts, body) = answer.into_parts();
-        let bytes = axum::body::to_bytes(body, LARGEST_ANSWER).await.map_err(|_| Broken("the answer broke off"))?;
+        let bytes = axum::body::to_bytes(body, MAX_ANSWER_BYTES).await.map_err(|_| Broken("the answer broke off"))?;
         let written: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let of = |field: &str| written["metadata"][field].as_str().unwrap_or_default();
         if let Ok(version) = of("resourceVersion").parse() {
             let key = format!("{REPLICA_SETS}{}/{}", info.namespace, of("name"));
-            self.witness.insight().answer(key, version, asked, self.env.now());
+            self.checked_store.caches().record_answer(key, version, requester, self.env.now());
         }
         Ok(Response::from_parts(parts, Body::from(bytes)))
     }
 
-    fn falls(&self, likely: impl Fn(&Weather) -> f64) -> bool {
-        let likely = likely(&self.state.lock().weather);
-        // Draws nothing without faults, so that such a run does not depend on them.
-        likely > 0.0 && self.random.unit() < likely
+    /// Draws whether a fault occurs now. `probability` selects the fault.
+    fn occurs(&self, probability: impl Fn(&WireFaults) -> f64) -> bool {
+        let probability = probability(&self.state.lock().faults);
+        // Draws nothing without faults, so that a run without faults does not depend on their number.
+        probability > 0.0 && self.random.unit() < probability
     }
 
     async fn delay(&self) {
-        if self.falls(|weather| weather.delay) {
-            let longest = self.state.lock().weather.longest_delay;
+        if self.occurs(|faults| faults.delay) {
+            let longest = self.state.lock().faults.longest_delay;
             self.env.sleep(longest.mul_f64(self.random.unit())).await;
         }
     }
 
-    /// Kills the caller if it is due; then this never returns.
-    async fn spring_ambush(&self, caller: Part) {
+    /// Kills the caller if its pending kill is due, and then never returns.
+    async fn kill_if_due(&self, caller: Part) {
         let order = {
             let mut state = self.state.lock();
-            let Some(ambush) = state.ambushes.get_mut(&caller) else { return };
-            ambush.writes_left = ambush.writes_left.saturating_sub(1);
-            if ambush.writes_left > 0 {
+            let Some(pending) = state.pending_kills.get_mut(&caller) else { return };
+            pending.writes_left = pending.writes_left.saturating_sub(1);
+            if pending.writes_left > 0 {
                 return;
             }
-            let down = ambush.down;
-            state.ambushes.remove(&caller);
-            state.kills.get(&caller).and_then(|kill| kill.try_send(down).ok())
+            let down = pending.down;
+            state.pending_kills.remove(&caller);
+            state.kill_channels.get(&caller).and_then(|kill| kill.try_send(down).ok())
         };
         if order.is_some() {
             std::future::pending().await
@@ -250,30 +253,30 @@ impl Wire {
         answer: Response<Body>,
         caller: Part,
         check: WatchCheck,
-        shows: bool,
+        feeds_caches: bool,
         server: &Env,
     ) -> Response<Body> {
-        let line = self.state.lock().lines.entry(caller).or_default().clone();
+        let token = self.state.lock().watch_tokens.entry(caller).or_default().clone();
         let (parts, body) = answer.into_parts();
         let watch = Watch {
             wire: self.clone(),
             caller,
-            line,
+            token,
             server: server.shutdown().clone(),
             body: body.into_data_stream(),
             row: check.prefix.clone().unwrap_or_default(),
             check,
-            shows,
+            feeds_caches,
             broken: false,
         };
-        watch.show();
+        watch.record_delivered();
         let body = stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) });
         Response::from_parts(parts, Body::from_stream(body))
     }
 }
 
-/// Returns true for the Deployment controller's writes to ReplicaSets. (The ReplicaSet controller writes the status, and
-/// the garbage collector patches and deletes.)
+/// Returns true for the Deployment controller's writes to ReplicaSets. The ReplicaSet controller writes only the
+/// status, and the garbage collector only patches and deletes.
 fn is_resize(info: &RequestInfo) -> bool {
     info.resource == "replicasets" && info.subresource.is_empty() && matches!(info.verb.as_str(), "create" | "update")
 }
@@ -288,7 +291,7 @@ fn broken(why: Broken) -> Response<Body> {
     response
 }
 
-/// Returns the check of a watch.
+/// Makes the check of the watch that a request opens.
 fn check(info: &RequestInfo) -> WatchCheck {
     let gvr = Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
     let row = Catalogue::builtin().by_gvr(&gvr).and_then(|target| key_prefix(&target.row));
@@ -302,7 +305,7 @@ fn check(info: &RequestInfo) -> WatchCheck {
     WatchCheck::new(prefix, version)
 }
 
-/// Handles a caller that goes away in the middle of a request, which is cancelled or completed at random.
+/// Handles a caller that goes away in the middle of a request: the request is cancelled or completed, at random.
 struct CallerGone<'a> {
     task: tokio::task::AbortHandle,
     random: &'a Random,
@@ -317,11 +320,12 @@ impl Drop for CallerGone<'_> {
     }
 }
 
-/// An open watch that is passed on to its reader.
+/// An open watch whose bytes the wire passes on to the caller.
 struct Watch {
     wire: Arc<Wire>,
     caller: Part,
-    line: CancellationToken,
+    /// Cancelled to cut the watch.
+    token: CancellationToken,
     /// Cancelled when the server's process ends.
     server: CancellationToken,
     body: BodyDataStream,
@@ -329,7 +333,7 @@ struct Watch {
     row: String,
     check: WatchCheck,
     /// True if its events reach the controllers' caches.
-    shows: bool,
+    feeds_caches: bool,
     broken: bool,
 }
 
@@ -341,12 +345,12 @@ impl Watch {
         let passed = tokio::select! {
             biased;
             () = self.server.cancelled() => None,
-            () = self.line.cancelled() => None,
+            () = self.token.cancelled() => None,
             passed = Self::pass(&self.wire, self.caller, &self.row, &mut self.body) => Some(passed),
         };
         match passed {
             Some(Ok(Some(bytes))) => {
-                self.judge(&bytes);
+                self.check_lines(&bytes);
                 Some(Ok(bytes))
             }
             Some(Ok(None)) => None,
@@ -360,8 +364,8 @@ impl Watch {
     /// Returns the next bytes when the wire delivers them.
     async fn pass(wire: &Wire, caller: Part, row: &str, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
         let Some(Ok(bytes)) = body.next().await else { return Ok(None) };
-        if wire.falls(|weather| weather.stall_watch) {
-            let longest = wire.state.lock().weather.longest_stall;
+        if wire.occurs(|faults| faults.stall_watch) {
+            let longest = wire.state.lock().faults.longest_stall;
             wire.env.sleep(longest.mul_f64(wire.random.unit())).await;
         }
         loop {
@@ -370,24 +374,24 @@ impl Watch {
             let Some((_, until)) = stalled else { break };
             wire.env.sleep_until(until).await;
         }
-        if wire.falls(|weather| weather.cut_watch) { Err(()) } else { Ok(Some(bytes)) }
+        if wire.occurs(|faults| faults.cut_watch) { Err(()) } else { Ok(Some(bytes)) }
     }
 
-    fn judge(&mut self, bytes: &Bytes) {
-        let witness = &self.wire.witness;
+    fn check_lines(&mut self, bytes: &Bytes) {
+        let store = &self.wire.checked_store;
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let line = std::str::from_utf8(line).unwrap_or_default();
-            let next = |prefix: &str, after| witness.next_revision(prefix, after);
+            let next = |prefix: &str, after| store.next_revision(prefix, after);
             if let Err(complaint) = self.check.line(line, next) {
-                self.wire.verdict.violated(format!("{}: {complaint}", self.caller), []);
+                self.wire.violations.record(format!("{}: {complaint}", self.caller), []);
             }
         }
-        self.show();
+        self.record_delivered();
     }
 
-    fn show(&self) {
-        if let (true, Some(version), Some(row)) = (self.shows, self.check.reached(), &self.check.prefix) {
-            self.wire.witness.insight().show(row, version);
+    fn record_delivered(&self) {
+        if let (true, Some(version), Some(row)) = (self.feeds_caches, self.check.reached(), &self.check.prefix) {
+            self.wire.checked_store.caches().record_delivered(row, version);
         }
     }
 }

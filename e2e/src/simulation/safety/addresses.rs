@@ -1,7 +1,7 @@
-//! The rule that pod addresses, cluster addresses and node ports are allocated only once.
+//! The rule that no two objects have the same pod address, cluster IP or node port.
 
-use super::seen::{Pod, Service};
-use super::{Complaint, Rule, When, read};
+use super::fields::{Pod, Service};
+use super::{Complaint, Rule, WriteContext, read};
 use std::collections::BTreeMap;
 
 const PODS: &str = "/registry/pods/";
@@ -9,9 +9,10 @@ const SERVICES: &str = "/registry/services/specs/";
 
 #[derive(Default)]
 pub struct Addresses {
-    /// Allocations of each key.
-    held: BTreeMap<String, Vec<String>>,
-    holder: BTreeMap<String, String>,
+    /// Allocations by the key of their object.
+    allocations: BTreeMap<String, Vec<String>>,
+    /// Key of the object that has each allocation.
+    holders: BTreeMap<String, String>,
 }
 
 impl Rule for Addresses {
@@ -19,32 +20,33 @@ impl Rule for Addresses {
         &[PODS, SERVICES]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
-        for held in self.held.remove(key).unwrap_or_default() {
-            self.holder.remove(&held);
+    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), Complaint> {
+        for allocation in self.allocations.remove(key).unwrap_or_default() {
+            self.holders.remove(&allocation);
         }
-        let held = match key.starts_with(PODS) {
+        let allocations = match key.starts_with(PODS) {
             true => read(key, value)?.as_ref().map(of_pod),
             false => read(key, value)?.as_ref().map(of_service),
         };
-        let Some(held) = held else { return Ok(()) };
-        for one in &held {
-            if let Some(other) = self.holder.get(one) {
+        let Some(allocations) = allocations else { return Ok(()) };
+        for one in &allocations {
+            if let Some(other) = self.holders.get(one) {
                 return Err(Complaint::about(format!("{key} has {one}, which {other} has"), [other.clone()]));
             }
-            self.holder.insert(one.clone(), key.to_owned());
+            self.holders.insert(one.clone(), key.to_owned());
         }
-        self.held.insert(key.to_owned(), held);
+        self.allocations.insert(key.to_owned(), allocations);
         Ok(())
     }
 }
 
-/// Returns the addresses of a pod; none once it has ended.
+/// Returns the address of a pod. A pod that has ended has none.
 fn of_pod(pod: &Pod) -> Vec<String> {
     let has_none = pod.status.pod_ip.is_empty() || pod.spec.host_network || pod.has_ended();
     if has_none { Vec::new() } else { vec![format!("address {}", pod.status.pod_ip)] }
 }
 
+/// Returns the cluster IPs and the node ports of a Service.
 fn of_service(service: &Service) -> Vec<String> {
     let spec = &service.spec;
     let addresses = spec.cluster_ips.iter().filter(|ip| *ip != "None").map(|ip| format!("address {ip}"));

@@ -1,17 +1,17 @@
-//! The rule that an object keeps its UID, which no other object ever has, and that a deletion is final.
+//! The rule that an object keeps its UID, that no other object ever has that UID, and that a deletion is final.
 
-use super::seen::Any;
-use super::{Complaint, Rule, When, read};
+use super::fields::AnyObject;
+use super::{Complaint, Rule, WriteContext, read};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Identity {
-    objects: BTreeMap<String, Known>,
-    /// Every UID so far, with its object.
-    owner_of: BTreeMap<String, String>,
+    objects: BTreeMap<String, ObjectState>,
+    /// Key of the object that has or had each UID.
+    key_of_uid: BTreeMap<String, String>,
 }
 
-struct Known {
+struct ObjectState {
     uid: String,
     generation: i64,
     deleting: bool,
@@ -22,30 +22,30 @@ impl Rule for Identity {
         &["/registry/"]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
-        // Allocation ranges are no objects.
+    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), Complaint> {
+        // Allocation ranges are not objects.
         if key.starts_with("/registry/ranges/") {
             return Ok(());
         }
-        let Some(Any { metadata: meta }) = read(key, value)? else {
+        let Some(AnyObject { metadata: meta }) = read(key, value)? else {
             self.objects.remove(key);
             return Ok(());
         };
-        let now = Known { deleting: meta.is_deleting(), uid: meta.uid, generation: meta.generation };
+        let now = ObjectState { deleting: meta.is_deleting(), uid: meta.uid, generation: meta.generation };
         match self.objects.get(key) {
-            Some(known) if known.uid != now.uid => {
-                let (old, new) = (&known.uid, &now.uid);
+            Some(before) if before.uid != now.uid => {
+                let (old, new) = (&before.uid, &now.uid);
                 return Err(Complaint::new(format!("{key} became another object, {new} in place of {old}")));
             }
-            Some(known) if known.deleting && !now.deleting => {
+            Some(before) if before.deleting && !now.deleting => {
                 return Err(Complaint::new(format!("{key} came back from its deletion")));
             }
-            Some(known) if known.generation > now.generation => {
+            Some(before) if before.generation > now.generation => {
                 return Err(Complaint::new(format!("the generation of {key} went back to {}", now.generation)));
             }
             Some(_) => {}
             None => {
-                if let Some(other) = self.owner_of.insert(now.uid.clone(), key.to_owned()) {
+                if let Some(other) = self.key_of_uid.insert(now.uid.clone(), key.to_owned()) {
                     let what = format!("{key} has the uid {} that {other} has or had", now.uid);
                     return Err(Complaint::about(what, [other]));
                 }

@@ -1,80 +1,86 @@
 //! The rule that a rolling update keeps `maxSurge` and `maxUnavailable`.
 //!
-//! A controller can guarantee that only for the states in its caches. Each cache has one past state of its row, lags on its
-//! own, and never goes back. Two facts bound the lag: an update of a ReplicaSet names its version, so the cache had that
-//! version; and a reconcile waits until the caches have all writes answered before it (`client::ConsistencyStore`). So each
-//! write is checked against the versions that its reconcile may have used (`insight::Window`): a ReplicaSet grows within
-//! the surge, an old one shrinks by no more than the spare pods, and no more pods are deleted than exceed a ReplicaSet's
-//! size. Available pods are those in the status of ReplicaSets, as in Kubernetes.
+//! A controller can guarantee that only for the states in its caches. Each cache has one past state of its resource,
+//! lags on its own, and never goes back. Two facts bound the lag. An update of a ReplicaSet names its version, so the
+//! cache had that version. A reconcile waits until the caches have all writes that were answered before it
+//! (`client::ConsistencyStore`). So each write is checked against the versions that its reconcile may have used
+//! (`controller_caches::Window`):
 //!
-//! Too few available pods are a violation only if nothing else removed pods: the label `steady` marks such Deployments,
-//! and a condition marks a disrupted pod.
+//! - a ReplicaSet grows within the surge,
+//! - an old ReplicaSet shrinks by no more pods than can be spared,
+//! - no more pods are deleted than exceed a ReplicaSet's size.
+//!
+//! Available pods are those in the status of ReplicaSets, as in Kubernetes. Too few available pods are a violation only
+//! if nothing else removed pods: the label `steady` marks Deployments that the user does not shrink, and a condition
+//! marks a disrupted pod.
 
-use super::seen::{Deployment, Pod, ReplicaSet};
-use super::{Complaint, Rule, When, read};
-use crate::simulation::insight::{DEPLOYMENTS, REPLICA_SETS, Window};
+use super::fields::{Deployment, Pod, ReplicaSet};
+use super::{Complaint, Rule, WriteContext, read};
+use crate::simulation::controller_caches::{DEPLOYMENTS, REPLICA_SETS, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 const PODS: &str = "/registry/pods/";
-/// Annotation with the Deployment's size; if it changes, the Deployment was scaled.
+/// Annotation of a ReplicaSet with the Deployment's size. If it changes, the Deployment was scaled.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// Time for which pods that something else removed may be missing.
-const MEMORY: SignedDuration = SignedDuration::from_mins(10);
+/// Time for which pods may be missing after something else than the rollout removed one.
+const DISRUPTION_PERIOD: SignedDuration = SignedDuration::from_mins(10);
 
 #[derive(Default)]
 pub struct Rollouts {
     /// Limits of Deployments, by UID.
     deployments: BTreeMap<String, Limits>,
-    /// States of ReplicaSets, by key.
-    replica_sets: BTreeMap<String, Past>,
-    pods: BTreeMap<String, Serving>,
+    /// Past states of ReplicaSets, by key.
+    replica_sets: BTreeMap<String, ReplicaSetHistory>,
+    pods: BTreeMap<String, PodState>,
 }
 
 struct Limits {
     steady: bool,
-    /// Most pods and least available pods, from each revision on.
+    /// A revision with the most pods and the least available pods from then on, for each change of these limits.
     by_revision: Vec<(u64, i64, i64)>,
-    disturbed_at: Option<Timestamp>,
+    /// Time at which something else than the rollout last removed a pod.
+    disrupted_at: Option<Timestamp>,
 }
 
 #[derive(Default)]
-struct Past {
-    /// States from each relevant revision on; `None` for a deletion.
-    states: Vec<(u64, Option<Sized>)>,
-    /// The last revision of any change.
+struct ReplicaSetHistory {
+    /// A revision with the state from then on, for each change that the rule checks; `None` for a deletion.
+    states: Vec<(u64, Option<ReplicaSetState>)>,
+    /// Revision of the last write, whether the rule checks the change or not.
     modified: u64,
 }
 
 #[derive(Clone, PartialEq)]
-struct Sized {
+struct ReplicaSetState {
     uid: String,
     deployment: String,
     replicas: i64,
     available: i64,
-    /// Size of the Deployment when this one was scaled.
+    /// The Deployment's size when this ReplicaSet was scaled.
     desired: Option<String>,
 }
 
-struct Serving {
+struct PodState {
+    /// UID of the ReplicaSet.
     replica_set: String,
     serves: bool,
     is_active: bool,
     is_deleting: bool,
 }
 
-impl Past {
-    fn as_of(&self, revision: u64) -> Option<&Sized> {
+impl ReplicaSetHistory {
+    fn as_of(&self, revision: u64) -> Option<&ReplicaSetState> {
         let until = self.states.partition_point(|(since, _)| *since <= revision);
         self.states[..until].last().and_then(|(_, set)| set.as_ref())
     }
 
-    fn now(&self) -> Option<&Sized> {
+    fn now(&self) -> Option<&ReplicaSetState> {
         self.states.last().and_then(|(_, set)| set.as_ref())
     }
 
-    /// Returns true if it belongs or belonged to a Deployment.
+    /// Returns true if a Deployment owns or owned the ReplicaSet.
     fn is_of(&self, deployment: &str) -> bool {
         self.states.iter().flat_map(|(_, set)| set).any(|set| set.deployment == deployment)
     }
@@ -87,19 +93,19 @@ impl Limits {
         }
     }
 
-    /// Returns the widest limits in a window: most and least.
+    /// Returns the widest limits in a window: the most pods and the least available pods.
     fn within(&self, window: Window) -> (i64, i64) {
         let from = self.by_revision.partition_point(|(since, ..)| *since <= window.since.deployments);
         let to = self.by_revision.partition_point(|(since, ..)| *since <= window.until.deployments);
-        // A controller scales only for a Deployment that its cache has.
+        // The cache has some version of the Deployment, since the controller scales for it.
         let seen = &self.by_revision[from.saturating_sub(1)..to.max(1)];
         let most = seen.iter().map(|(_, most, _)| *most).max();
         (most.unwrap_or(0), seen.iter().map(|(.., least)| *least).min().unwrap_or(0))
     }
 }
 
-/// Returns the number for `3` or `25%` of the replicas.
-fn scaled(value: &Value, replicas: i64, round_up: bool) -> i64 {
+/// Returns the number that a limit such as `3` or `25%` stands for.
+fn resolved(value: &Value, replicas: i64, round_up: bool) -> i64 {
     let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<i64>().ok());
     match percent {
         Some(percent) if round_up => (replicas * percent + 99) / 100,
@@ -108,12 +114,12 @@ fn scaled(value: &Value, replicas: i64, round_up: bool) -> i64 {
     }
 }
 
-/// Returns the most pods and the least available pods.
+/// Returns the most pods and the least available pods of a Deployment.
 fn limits(deployment: &Deployment) -> (i64, i64) {
     let replicas = deployment.spec.replicas;
     let rolling = &deployment.spec.strategy.rolling_update;
-    let surge = scaled(&rolling.max_surge, replicas, true);
-    let mut unavailable = scaled(&rolling.max_unavailable, replicas, false);
+    let surge = resolved(&rolling.max_surge, replicas, true);
+    let mut unavailable = resolved(&rolling.max_unavailable, replicas, false);
     if surge == 0 && unavailable == 0 {
         unavailable = 1; // otherwise nothing could ever be replaced
     }
@@ -121,18 +127,23 @@ fn limits(deployment: &Deployment) -> (i64, i64) {
 }
 
 impl Rollouts {
-    fn judge_deployment(&mut self, key: &str, value: Option<&[u8]>, revision: u64) -> Result<(), Complaint> {
+    fn check_deployment(&mut self, key: &str, value: Option<&[u8]>, revision: u64) -> Result<(), Complaint> {
         let Some(deployment) = read::<Deployment>(key, value)? else { return Ok(()) };
         let (most, least) = limits(&deployment);
         let known = self.deployments.entry(deployment.metadata.uid.clone());
-        let known = known.or_insert(Limits { steady: false, by_revision: Vec::new(), disturbed_at: None });
+        let known = known.or_insert(Limits { steady: false, by_revision: Vec::new(), disrupted_at: None });
         known.steady = deployment.metadata.labels.contains_key("steady");
         known.record(revision, most, least);
         Ok(())
     }
 
-    fn judge_replica_set(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
-        let set = read::<ReplicaSet>(key, value)?.map(|set| Sized {
+    fn check_replica_set(
+        &mut self,
+        key: &str,
+        value: Option<&[u8]>,
+        context: WriteContext<'_>,
+    ) -> Result<(), Complaint> {
+        let set = read::<ReplicaSet>(key, value)?.map(|set| ReplicaSetState {
             uid: set.metadata.uid.clone(),
             deployment: set.metadata.controller().unwrap_or_default().to_owned(),
             replicas: set.spec.replicas,
@@ -140,33 +151,34 @@ impl Rollouts {
             desired: set.metadata.annotations.get(DESIRED_REPLICAS).cloned(),
         });
         let past = self.replica_sets.entry(key.to_owned()).or_default();
-        let (before, shown) = (past.now().cloned(), past.modified);
-        past.modified = when.revision;
+        let (before, updated_version) = (past.now().cloned(), past.modified);
+        past.modified = context.revision;
         if before == set {
             return Ok(());
         }
-        past.states.push((when.revision, set.clone()));
+        past.states.push((context.revision, set.clone()));
         let Some(set) = set else { return Ok(()) };
         let Some(limits) = self.deployments.get(&set.deployment) else { return Ok(()) };
-        let mut window = self.window(&set.deployment, when);
+        let mut window = self.window(&set.deployment, context);
         // A write with an older version would have been refused.
-        window.reaches(shown);
+        window.raise_to(updated_version);
         let from = before.as_ref().map_or(0, |before| before.replicas);
         if set.replicas > from {
-            return self.judge_growth(key, &set, limits, window);
+            return self.check_growth(key, &set, limits, window);
         }
         match before {
             // Scaling a Deployment down removes pods legitimately.
             Some(before) if set.replicas < from && limits.steady && before.desired == set.desired => {
-                self.judge_shrinking(key, &set, limits, window)
+                self.check_shrinking(key, &set, limits, window)
             }
             _ => Ok(()),
         }
     }
 
-    fn judge_growth(&self, key: &str, set: &Sized, limits: &Limits, window: Window) -> Result<(), Complaint> {
+    fn check_growth(&self, key: &str, set: &ReplicaSetState, limits: &Limits, window: Window) -> Result<(), Complaint> {
         let (most, _) = limits.within(window);
-        let others: Vec<(&String, &Past)> = self.of(&set.deployment).filter(|(other, _)| *other != key).collect();
+        let others: Vec<(&String, &ReplicaSetHistory)> =
+            self.of(&set.deployment).filter(|(other, _)| *other != key).collect();
         let of_others =
             |revision| others.iter().filter_map(move |(_, past)| past.as_of(revision)).map(|set| set.replicas);
         let totals =
@@ -179,7 +191,13 @@ impl Rollouts {
         Ok(())
     }
 
-    fn judge_shrinking(&self, key: &str, set: &Sized, limits: &Limits, window: Window) -> Result<(), Complaint> {
+    fn check_shrinking(
+        &self,
+        key: &str,
+        set: &ReplicaSetState,
+        limits: &Limits,
+        window: Window,
+    ) -> Result<(), Complaint> {
         let (_, least) = limits.within(window);
         let left =
             self.views(&set.deployment, window).into_iter().map(|view| self.serving_after(&set.deployment, view));
@@ -193,41 +211,44 @@ impl Rollouts {
         }
     }
 
-    /// Returns the available pods after all ReplicaSets have their present sizes, based on the states as of a revision. Pods
-    /// that are not available are removed first. A scaling that removes no available pod is no violation.
+    /// Returns the number of available pods once all ReplicaSets have their present sizes, if they had the states as of
+    /// a revision before. Pods that are not available are removed first. Returns `i64::MAX` if no available pod is
+    /// removed, since that is never a violation.
     fn serving_after(&self, deployment: &str, view: u64) -> i64 {
-        let (mut serving, mut taken) = (0, 0);
+        let (mut serving, mut removed_serving) = (0, 0);
         for (_, past) in self.of(deployment) {
-            let Some(known) = past.as_of(view) else { continue };
-            let gone = known.replicas - past.now().map_or(0, |now| now.replicas);
-            let idle = (known.replicas - known.available).max(0);
-            serving += known.available;
-            taken += (gone - idle).max(0);
+            let Some(before) = past.as_of(view) else { continue };
+            let removed = before.replicas - past.now().map_or(0, |now| now.replicas);
+            let unavailable = (before.replicas - before.available).max(0);
+            serving += before.available;
+            removed_serving += (removed - unavailable).max(0);
         }
-        if taken == 0 { i64::MAX } else { serving - taken }
+        if removed_serving == 0 { i64::MAX } else { serving - removed_serving }
     }
 
     /// Returns the window of the reconcile that wrote a ReplicaSet of this Deployment.
-    fn window(&self, deployment: &str, when: When<'_>) -> Window {
-        when.known.map_or(Window::ANY, |known| known.window(self.of(deployment).map(|(key, _)| key)))
+    fn window(&self, deployment: &str, context: WriteContext<'_>) -> Window {
+        context.writer.map_or(Window::ANY, |writer| writer.window(self.of(deployment).map(|(key, _)| key)))
     }
 
-    /// Returns the revisions in a window at which the Deployment's ReplicaSets changed.
+    /// Returns the revisions in a window that the cache may have had: its begin, and each change of the Deployment's
+    /// ReplicaSets.
     fn views(&self, deployment: &str, window: Window) -> Vec<u64> {
         let (since, until) = (window.since.replica_sets, window.until.replica_sets);
         let changes = self.of(deployment).flat_map(|(_, past)| past.states.iter().map(|(at, _)| *at));
         std::iter::once(since).chain(changes.filter(|at| (since + 1..=until).contains(at))).collect()
     }
 
-    fn of<'a>(&'a self, deployment: &'a str) -> impl Iterator<Item = (&'a String, &'a Past)> + 'a {
+    /// Returns the ReplicaSets of a Deployment.
+    fn of<'a>(&'a self, deployment: &'a str) -> impl Iterator<Item = (&'a String, &'a ReplicaSetHistory)> + 'a {
         self.replica_sets.iter().filter(move |(_, past)| past.is_of(deployment))
     }
 
-    fn judge_pod(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
+    fn check_pod(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint> {
         let pod = read::<Pod>(key, value)?;
         let serving = pod.as_ref().map(|pod| {
             let is_active = !pod.metadata.is_deleting() && !pod.has_ended();
-            Serving {
+            PodState {
                 replica_set: pod.metadata.controller().unwrap_or_default().to_owned(),
                 serves: is_active && pod.has_condition("Ready"),
                 is_active,
@@ -243,21 +264,22 @@ impl Rollouts {
         if after.is_some_and(|after| after.serves) {
             return Ok(());
         }
-        let is_owner = |past: &&Past| past.now().is_some_and(|set| set.uid == before.replica_set);
+        let is_owner = |past: &&ReplicaSetHistory| past.now().is_some_and(|set| set.uid == before.replica_set);
         let Some(past) = self.replica_sets.values().find(is_owner) else { return Ok(()) };
         let deployment = past.now().map(|set| set.deployment.as_str()).unwrap_or_default();
-        // The ReplicaSet controller writes no sizes, so no answer bounds its versions.
-        let shown = when.known.map_or(Window::ANY, |known| Window { since: known.shown, until: known.shown });
-        let sizes = self.views(deployment, shown).into_iter().filter_map(|view| past.as_of(view));
+        // The ReplicaSet controller writes no sizes, so no answered write bounds its versions.
+        let window =
+            context.writer.map_or(Window::ANY, |writer| Window { since: writer.delivered, until: writer.delivered });
+        let sizes = self.views(deployment, window).into_iter().filter_map(|view| past.as_of(view));
         let wanted = sizes.map(|set| set.replicas).min().unwrap_or(0);
         let Some(limits) = self.deployments.get_mut(deployment).filter(|limits| limits.steady) else {
             return Ok(());
         };
         let disrupted = pod.as_ref().is_none_or(|pod| pod.has_condition("DisruptionTarget"));
         if disrupted || !after.is_some_and(|after| after.is_deleting) {
-            limits.disturbed_at = Some(when.at);
+            limits.disrupted_at = Some(context.at);
         }
-        if limits.disturbed_at.is_some_and(|at| when.at.duration_since(at) < MEMORY) {
+        if limits.disrupted_at.is_some_and(|at| context.at.duration_since(at) < DISRUPTION_PERIOD) {
             return Ok(());
         }
         let pods = self.pods.iter().filter(|(_, pod)| pod.replica_set == before.replica_set);
@@ -275,10 +297,14 @@ impl Rule for Rollouts {
         &[DEPLOYMENTS, REPLICA_SETS, PODS]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
+    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint> {
         if key.starts_with(DEPLOYMENTS) {
-            return self.judge_deployment(key, value, when.revision);
+            return self.check_deployment(key, value, context.revision);
         }
-        if key.starts_with(PODS) { self.judge_pod(key, value, when) } else { self.judge_replica_set(key, value, when) }
+        if key.starts_with(PODS) {
+            self.check_pod(key, value, context)
+        } else {
+            self.check_replica_set(key, value, context)
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Tests of each rule with histories that keep it and histories that violate it.
+//! Tests each rule with histories that keep it and with histories that violate it.
 
 use super::Safety;
-use crate::simulation::insight::{Answer, Known, Shown};
-use crate::simulation::verdict::Verdict;
+use crate::simulation::controller_caches::{AnsweredWrite, CacheVersions, ControllerState};
+use crate::simulation::violations::Violations;
 use component_base::env::Env;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,24 +11,24 @@ use std::time::Duration;
 use storage::{Entry, Event};
 
 /// Checks objects in order (`null` for a deletion) and returns the first complaint.
-fn judge(events: &[(&str, Value)]) -> Option<String> {
-    judge_all(|revision| shown(revision - 1, revision - 1), events)
+fn check(events: &[(&str, Value)]) -> Option<String> {
+    check_all(|revision| caches_at(revision - 1, revision - 1), events)
 }
 
-/// Checks objects of which the last was written by a controller whose caches have these revisions. The first event is
-/// revision 2.
-fn judge_knowing(deployments: u64, replica_sets: u64, events: &[(&str, Value)]) -> Option<String> {
-    judge_last(&shown(deployments, replica_sets), events)
+/// Checks objects in order. The writer of the last one is a controller whose caches have these revisions. The first
+/// event has revision 2.
+fn check_with_caches(deployments: u64, replica_sets: u64, events: &[(&str, Value)]) -> Option<String> {
+    check_last(&caches_at(deployments, replica_sets), events)
 }
 
-fn judge_last(known: &Known, events: &[(&str, Value)]) -> Option<String> {
+fn check_last(writer: &ControllerState, events: &[(&str, Value)]) -> Option<String> {
     let last = events.len() as u64 + 1;
-    judge_all(|revision| if revision == last { known.clone() } else { shown(revision - 1, revision - 1) }, events)
+    check_all(|revision| if revision == last { writer.clone() } else { caches_at(revision - 1, revision - 1) }, events)
 }
 
-fn judge_all(known: impl Fn(u64) -> Known, events: &[(&str, Value)]) -> Option<String> {
-    let verdict = Verdict::default();
-    let mut safety = Safety::new(&verdict);
+fn check_all(writer: impl Fn(u64) -> ControllerState, events: &[(&str, Value)]) -> Option<String> {
+    let violations = Violations::default();
+    let mut safety = Safety::new(&violations);
     for (revision, (key, value)) in (2..).zip(events) {
         let entry = (!value.is_null()).then(|| Entry {
             key: (*key).into(),
@@ -37,13 +37,18 @@ fn judge_all(known: impl Fn(u64) -> Known, events: &[(&str, Value)]) -> Option<S
             mod_revision: revision,
         });
         let event = Event { revision, key: (*key).into(), current: entry, previous: None };
-        safety.judge(&Arc::new(event), Timestamp::UNIX_EPOCH, Some(&known(revision)));
+        safety.check(&Arc::new(event), Timestamp::UNIX_EPOCH, Some(&writer(revision)));
     }
-    verdict.violations().first().map(|violation| violation.what.clone())
+    violations.all().first().map(|violation| violation.what.clone())
 }
 
-fn shown(deployments: u64, replica_sets: u64) -> Known {
-    Known { at: Env::system().now(), shown: Shown { deployments, replica_sets }, answered: Arc::default() }
+/// Returns the state of controllers whose caches have these revisions.
+fn caches_at(deployments: u64, replica_sets: u64) -> ControllerState {
+    ControllerState {
+        at: Env::system().now(),
+        delivered: CacheVersions { deployments, replica_sets },
+        answered: Arc::default(),
+    }
 }
 
 fn pod(uid: &str, node: &str, cpu: &str, ip: &str) -> Value {
@@ -66,32 +71,32 @@ const N: &str = "/registry/minions/n";
 #[test]
 fn placements() {
     let (one, two) = (pod("1", "n", "1500m", ""), pod("2", "n", "600m", ""));
-    assert_eq!(judge(&[(N, node("n")), (A, pod("1", "", "1", "")), (A, one.clone()), (A, one.clone())]), None);
-    let rebound = judge(&[(A, one.clone()), (A, pod("1", "m", "1", ""))]).unwrap();
+    assert_eq!(check(&[(N, node("n")), (A, pod("1", "", "1", "")), (A, one.clone()), (A, one.clone())]), None);
+    let rebound = check(&[(A, one.clone()), (A, pod("1", "m", "1", ""))]).unwrap();
     assert!(rebound.contains("was bound to n and now is to \"m\""), "{rebound}");
-    let crowded = judge(&[(N, node("n")), (A, one.clone()), (B, two.clone())]).unwrap();
+    let crowded = check(&[(N, node("n")), (A, one.clone()), (B, two.clone())]).unwrap();
     assert!(crowded.contains("has 2000 thousandths of cpu and promised 2100"), "{crowded}");
     let mut ended = one.clone();
     ended["status"]["phase"] = json!("Succeeded");
-    assert_eq!(judge(&[(N, node("n")), (A, one.clone()), (A, ended), (B, two.clone())]), None);
-    assert_eq!(judge(&[(N, node("n")), (A, one), (A, Value::Null), (B, two)]), None);
+    assert_eq!(check(&[(N, node("n")), (A, one.clone()), (A, ended), (B, two.clone())]), None);
+    assert_eq!(check(&[(N, node("n")), (A, one), (A, Value::Null), (B, two)]), None);
     let small = |uid: &str| pod(uid, "n", "1m", "");
-    let many = judge(&[(N, node("n")), (A, small("1")), (B, small("2")), (C, small("3"))]).unwrap();
+    let many = check(&[(N, node("n")), (A, small("1")), (B, small("2")), (C, small("3"))]).unwrap();
     assert!(many.contains("thousandths of pods"), "{many}");
 }
 
 #[test]
 fn addresses() {
     let first = pod("1", "n", "1", "10.0.0.1");
-    let twice = judge(&[(A, first.clone()), (B, pod("2", "m", "1", "10.0.0.1"))]).unwrap();
+    let twice = check(&[(A, first.clone()), (B, pod("2", "m", "1", "10.0.0.1"))]).unwrap();
     assert!(twice.contains("has address 10.0.0.1, which"), "{twice}");
-    assert_eq!(judge(&[(A, first), (A, Value::Null), (B, pod("2", "m", "1", "10.0.0.1"))]), None);
+    assert_eq!(check(&[(A, first), (A, Value::Null), (B, pod("2", "m", "1", "10.0.0.1"))]), None);
     let service = |uid: &str, ip: &str, port: u16| {
         let ports = json!([{"port": 80, "nodePort": port, "protocol": "TCP"}]);
         json!({"metadata": {"uid": uid}, "spec": {"clusterIPs": [ip], "ports": ports}})
     };
     let key = |name: &str| format!("/registry/services/specs/default/{name}");
-    let both = |second: Value| judge(&[(&key("x"), service("1", "10.96.0.9", 30000)), (&key("y"), second)]);
+    let both = |second: Value| check(&[(&key("x"), service("1", "10.96.0.9", 30000)), (&key("y"), second)]);
     assert_eq!(both(service("2", "10.96.0.10", 30001)), None);
     assert!(both(service("2", "10.96.0.9", 30001)).unwrap().contains("address 10.96.0.9"));
     assert!(both(service("2", "10.96.0.10", 30000)).unwrap().contains("node port 30000/TCP"));
@@ -105,7 +110,7 @@ fn identity() {
     };
     let key = "/registry/configmaps/default/x";
     let other = "/registry/secrets/default/x";
-    assert_eq!(judge(&[(key, object("1", 1, false)), (key, Value::Null), (key, object("2", 1, false))]), None);
+    assert_eq!(check(&[(key, object("1", 1, false)), (key, Value::Null), (key, object("2", 1, false))]), None);
     let cases = [
         ([(key, object("1", 1, false)), (key, object("2", 1, false))], "became another object"),
         ([(key, object("1", 1, false)), (other, object("1", 1, false))], "has the uid 1 that"),
@@ -113,7 +118,7 @@ fn identity() {
         ([(key, object("1", 2, false)), (key, object("1", 1, false))], "generation of"),
     ];
     for (events, complaint) in cases {
-        let found = judge(&events).unwrap();
+        let found = check(&events).unwrap();
         assert!(found.contains(complaint), "{found}");
     }
 }
@@ -143,67 +148,67 @@ fn set(uid: &str, replicas: i64, available: i64) -> Value {
 #[test]
 fn replica_sets_grow_within_the_surge() {
     let events = |size: i64| vec![(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", size, 0))];
-    assert_eq!(judge(&events(1)), None);
-    let surge = judge(&events(2)).unwrap();
+    assert_eq!(check(&events(1)), None);
+    let surge = check(&events(2)).unwrap();
     assert!(surge.contains("6 pods in all, where 5 is the most"), "{surge}");
-    assert_eq!(judge_knowing(2, 2, &events(4)), None, "r1 had not come through yet");
-    assert!(judge_knowing(2, 2, &events(6)).is_some(), "too many even so");
+    assert_eq!(check_with_caches(2, 2, &events(4)), None, "the cache did not have r1 yet");
+    assert!(check_with_caches(2, 2, &events(6)).is_some(), "too many even so");
 }
 
 #[test]
-fn who_has_been_answered_has_been_shown() {
+fn a_cache_has_the_answered_writes() {
     let events = [(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", 4, 0))];
-    let lagging = shown(2, 2);
+    let lagging = caches_at(2, 2);
     let answer = |ago_ms: u64| {
         let answered_at = lagging.at - Duration::from_millis(ago_ms);
-        let asked_at = answered_at - Duration::from_millis(5);
-        let answer = Answer { version: 3, asked_at, shown: lagging.shown, answered_at };
-        Known { answered: Arc::new([(R1.to_owned(), answer)].into()), ..lagging.clone() }
+        let requested_at = answered_at - Duration::from_millis(5);
+        let answer = AnsweredWrite { version: 3, requested_at, delivered: lagging.delivered, answered_at };
+        ControllerState { answered: Arc::new([(R1.to_owned(), answer)].into()), ..lagging.clone() }
     };
-    assert_eq!(judge_last(&lagging, &events), None, "the answer to r1 was lost, or an instance before wrote it");
-    let surge = judge_last(&answer(1), &events).unwrap();
+    assert_eq!(check_last(&lagging, &events), None, "the answer to r1 was lost, or an earlier instance wrote it");
+    let surge = check_last(&answer(1), &events).unwrap();
     assert!(surge.contains("8 pods in all"), "{surge}");
-    assert_eq!(judge_last(&answer(0), &events), None, "both in one round, which went by what was shown before");
+    assert_eq!(check_last(&answer(0), &events), None, "one reconcile wrote both, and used the versions before");
 }
 
 #[test]
-fn who_updates_has_been_shown_what_it_updates() {
+fn a_cache_has_the_version_that_is_updated() {
     let before = [(D, steady_deployment()), (R2, set("r2", 1, 0)), (R1, set("r1", 4, 4))];
     let grown = |more: &[(&'static str, Value)]| {
         let grown = [(R2, set("r2", 2, 1))];
-        judge_knowing(2, 2, &before.iter().chain(more).chain(&grown).cloned().collect::<Vec<_>>())
+        check_with_caches(2, 2, &before.iter().chain(more).chain(&grown).cloned().collect::<Vec<_>>())
     };
-    assert_eq!(grown(&[]), None, "r1 had not come through");
+    assert_eq!(grown(&[]), None, "the cache did not have r1");
     assert!(grown(&[(R2, set("r2", 1, 1))]).is_some(), "the version of r2 that is updated is newer than r1");
 }
 
 #[test]
-fn limits_are_those_of_the_deployment_that_was_shown() {
+fn limits_are_those_of_the_cached_deployment() {
     let mut smaller = steady_deployment();
     smaller["spec"]["replicas"] = json!(2);
     let events = [(D, steady_deployment()), (D, smaller), (R1, set("r1", 5, 0))];
-    assert_eq!(judge_knowing(2, 3, &events), None);
-    let surge = judge_knowing(3, 3, &events).unwrap();
+    assert_eq!(check_with_caches(2, 3, &events), None);
+    let surge = check_with_caches(3, 3, &events).unwrap();
     assert!(surge.contains("5 pods in all, where 3 is the most"), "{surge}");
 }
 
 #[test]
-fn replica_sets_shrink_by_what_is_to_spare() {
+fn replica_sets_shrink_by_the_pods_that_can_be_spared() {
     let begin = [(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", 1, 0))];
-    let after = |known: u64, more: &[(&'static str, Value)]| {
-        judge_knowing(known, known, &begin.iter().chain(more).cloned().collect::<Vec<_>>())
+    let after = |cached: u64, more: &[(&'static str, Value)]| {
+        check_with_caches(cached, cached, &begin.iter().chain(more).cloned().collect::<Vec<_>>())
     };
     assert_eq!(after(4, &[(R1, set("r1", 3, 4))]), None);
     let few = after(4, &[(R1, set("r1", 2, 4))]).unwrap();
     assert!(few.contains("2 pods serve then, where 3 is the least"), "{few}");
     let serves = (R2, set("r2", 1, 1));
     assert_eq!(after(5, &[serves.clone(), (R1, set("r1", 2, 4))]), None);
-    assert!(after(4, &[serves, (R1, set("r1", 2, 4))]).is_some(), "it did not know that r2 serves");
-    assert!(after(4, &[(R1, set("r1", 3, 4)), (R1, set("r1", 1, 4))]).is_some(), "whichever it knew");
+    assert!(after(4, &[serves, (R1, set("r1", 2, 4))]).is_some(), "the cache did not show that r2 serves");
+    assert!(after(4, &[(R1, set("r1", 3, 4)), (R1, set("r1", 1, 4))]).is_some(), "whichever version the cache had");
     assert_eq!(after(5, &[(R1, set("r1", 4, 2)), (R1, set("r1", 2, 2))]), None, "none of them served");
     let mut scaled = set("r1", 0, 4);
     scaled["metadata"]["annotations"] = json!({"deployment.kubernetes.io/desired-replicas": "0"});
-    assert_eq!(after(4, &[(R1, scaled)]), None, "that was asked for");
+    assert_eq!(after(4, &[(R1, scaled)]), None, "the Deployment was scaled");
 }
 
 #[test]
@@ -216,15 +221,19 @@ fn no_more_pods_are_deleted_than_are_too_many() {
         }
         pod
     };
-    let after = |known: u64, more: &[(&'static str, Value)]| {
+    let after = |cached: u64, more: &[(&'static str, Value)]| {
         let begin = [(D, steady_deployment()), (R1, set("r1", 3, 2))];
         let pods = [(A, pod("a", false)), (B, pod("b", false)), (C, pod("c", false))];
-        judge_knowing(known, known, &begin.iter().chain(&pods).chain(more).cloned().collect::<Vec<_>>())
+        check_with_caches(cached, cached, &begin.iter().chain(&pods).chain(more).cloned().collect::<Vec<_>>())
     };
     let smaller = (R1, set("r1", 2, 2));
     assert_eq!(after(7, &[smaller.clone(), (A, pod("a", true))]), None);
     let few = after(8, &[smaller.clone(), (A, pod("a", true)), (B, pod("b", true))]).unwrap();
     assert!(few.contains("1 pods are left, where 2 are wanted"), "{few}");
     assert!(after(8, &[smaller.clone(), (R1, set("r1", 3, 2)), (A, pod("a", true))]).is_some());
-    assert_eq!(after(7, &[smaller, (R1, set("r1", 3, 2)), (A, pod("a", true))]), None, "it knew the smaller size");
+    assert_eq!(
+        after(7, &[smaller, (R1, set("r1", 3, 2)), (A, pod("a", true))]),
+        None,
+        "the cache had the smaller size"
+    );
 }

@@ -1,9 +1,9 @@
-//! `Witness`: wraps the store below all faults, and checks each revision when it is written.
+//! `CheckedStore`: wraps the memory store, below all faults, and checks each revision when it is written.
 
-use super::history::{History, Moment};
-use super::insight::{ASKED, Insight};
+use super::controller_caches::{ControllerCaches, REQUESTER};
+use super::history::{History, TimedEvent};
 use super::safety::Safety;
-use super::verdict::Verdict;
+use super::violations::Violations;
 use async_trait::async_trait;
 use component_base::env::Env;
 use futures::{FutureExt, StreamExt};
@@ -16,76 +16,83 @@ use storage::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, WatchIt
 /// Prefix of everything that Kubernetes stores.
 const EVERYTHING: &str = "/registry/";
 
-pub struct Witness {
+pub struct CheckedStore {
     env: Env,
     inner: Arc<Memory>,
-    insight: Insight,
-    seen: Mutex<Seen>,
+    caches: ControllerCaches,
+    checked: Mutex<Checked>,
 }
 
-struct Seen {
+/// The revisions that were checked so far, and the state of the checks.
+struct Checked {
     stream: Watch,
     history: History,
     safety: Safety,
 }
 
-impl std::fmt::Debug for Witness {
+impl std::fmt::Debug for CheckedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Witness").finish_non_exhaustive()
+        f.debug_struct("CheckedStore").finish_non_exhaustive()
     }
 }
 
-impl Witness {
-    pub async fn new(env: &Env, inner: Arc<Memory>, verdict: &Verdict) -> Result<Arc<Self>, Error> {
+impl CheckedStore {
+    pub async fn new(env: &Env, inner: Arc<Memory>, violations: &Violations) -> Result<Arc<Self>, Error> {
         let stream = inner.watch(EVERYTHING, inner.current_revision().await?).await?;
-        let seen = Seen { stream, history: History::default(), safety: Safety::new(verdict) };
-        Ok(Arc::new(Self { env: env.clone(), inner, insight: Insight::default(), seen: Mutex::new(seen) }))
+        let checked = Checked { stream, history: History::default(), safety: Safety::new(violations) };
+        Ok(Arc::new(Self {
+            env: env.clone(),
+            inner,
+            caches: ControllerCaches::default(),
+            checked: Mutex::new(checked),
+        }))
     }
 
-    /// Checks the revisions since the last call. The store publishes a write in the same step, so after a write this finds it.
+    /// Checks the revisions since the last call. The store publishes a write at once, so a call after a write checks
+    /// it.
     fn check_new(&self) {
         let now = self.env.wall();
-        // A write whose controller went away goes on in a task without that state.
-        let known = ASKED.try_with(Clone::clone).ok();
-        let mut seen = self.seen.lock();
-        let Seen { stream, history, safety } = &mut *seen;
+        // A write of another client has no such state, nor has a write that goes on after its controller went away.
+        let writer = REQUESTER.try_with(Clone::clone).ok();
+        let mut checked = self.checked.lock();
+        let Checked { stream, history, safety } = &mut *checked;
         while let Some(Some(Ok(item))) = stream.next().now_or_never() {
             let WatchItem::Events(events) = item else { continue };
             for event in events {
-                safety.judge(&event, now, known.as_ref());
+                safety.check(&event, now, writer.as_ref());
                 history.push(now, &event);
             }
         }
     }
 
-    pub fn insight(&self) -> &Insight {
-        &self.insight
+    pub fn caches(&self) -> &ControllerCaches {
+        &self.caches
     }
 
     /// Returns the changes after a revision.
-    pub fn since(&self, after: u64) -> Vec<Moment> {
+    pub fn since(&self, after: u64) -> Vec<TimedEvent> {
         self.check_new();
-        self.seen.lock().history.since(after).cloned().collect()
+        self.checked.lock().history.since(after).cloned().collect()
     }
 
-    /// Returns the first revision above `after` of keys below `prefix`.
+    /// Returns the first revision after `after` whose key has the prefix.
     pub fn next_revision(&self, prefix: &str, after: u64) -> Option<u64> {
-        self.seen.lock().history.revisions(prefix, after).next()
+        self.checked.lock().history.revisions(prefix, after).next()
     }
 
     pub fn timeline(&self, key: &str, lines: usize) -> Vec<(Timestamp, String)> {
         self.check_new();
-        self.seen.lock().history.timeline(key, lines)
+        self.checked.lock().history.timeline(key, lines)
     }
 
-    /// Returns the whole present store.
-    pub async fn everything(&self) -> Range {
+    /// Returns the whole present content of the store.
+    pub async fn snapshot(&self) -> Range {
         self.inner.range(RangeRequest::prefix(EVERYTHING)).await.expect("a memory store answers")
     }
 }
 
 #[async_trait]
-impl Storage for Witness {
+impl Storage for CheckedStore {
     async fn get(&self, key: &str) -> Result<Read, Error> {
         self.inner.get(key).await
     }

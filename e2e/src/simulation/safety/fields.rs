@@ -1,4 +1,4 @@
-//! The fields of objects that the rules check.
+//! Types with the fields of objects that the rules check.
 
 use proto::meta::quantity::Quantity;
 use serde::Deserialize;
@@ -6,27 +6,28 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Meta {
+pub struct Metadata {
     pub uid: String,
     pub generation: i64,
     pub deletion_timestamp: Option<String>,
-    pub owner_references: Vec<Owner>,
+    pub owner_references: Vec<OwnerReference>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Owner {
+pub struct OwnerReference {
     pub uid: String,
     pub controller: bool,
 }
 
-impl Meta {
+impl Metadata {
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
+    /// Returns the UID of the controlling owner.
     pub fn controller(&self) -> Option<&str> {
         self.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
     }
@@ -34,14 +35,14 @@ impl Meta {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Any {
-    pub metadata: Meta,
+pub struct AnyObject {
+    pub metadata: Metadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    pub metadata: Meta,
+    pub metadata: Metadata,
     pub spec: PodSpec,
     pub status: PodStatus,
 }
@@ -92,14 +93,14 @@ impl Pod {
         self.status.conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
     }
 
-    /// Returns the containers' requests in thousandths. (No scenario has init containers or overhead.)
+    /// Returns the sum of the containers' requests in thousandths. No scenario has init containers or overhead.
     pub fn requested_milli(&self, resource: &str) -> i64 {
         let of = |container: &Container| container.resources.requests.get(resource).map_or(0, |text| milli(text));
         self.spec.containers.iter().map(of).sum()
     }
 }
 
-/// Returns a quantity in thousandths; 0 if it is unreadable.
+/// Returns a quantity in thousandths, or 0 if it is malformed.
 pub fn milli(text: &str) -> i64 {
     Quantity::parse(text).map_or(0, |quantity| quantity.milli_value())
 }
@@ -141,7 +142,7 @@ pub struct ServicePort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Deployment {
-    pub metadata: Meta,
+    pub metadata: Metadata,
     pub spec: DeploymentSpec,
 }
 
@@ -168,7 +169,7 @@ pub struct RollingUpdate {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReplicaSet {
-    pub metadata: Meta,
+    pub metadata: Metadata,
     pub spec: ReplicaSetSpec,
     pub status: ReplicaSetStatus,
 }

@@ -1,4 +1,5 @@
-//! Checks whether a cluster has converged: every object's status matches its spec.
+//! Finds the objects that have not converged: their status does not match their spec, or they depend on missing
+//! objects.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,18 +9,18 @@ use storage::Entry;
 
 /// An object that has not converged, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restless {
+pub struct Unconverged {
     pub key: String,
     pub why: String,
 }
 
-impl fmt::Display for Restless {
+impl fmt::Display for Unconverged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.key, self.why)
     }
 }
 
-/// The indexed content of the store. It is kept between two checks, so that each revision is read once.
+/// The content of the store, indexed. It is kept between two checks, so that each revision is parsed once.
 #[derive(Default)]
 pub struct Objects {
     revisions: BTreeMap<String, u64>,
@@ -30,7 +31,7 @@ pub struct Objects {
 }
 
 /// Returns all objects that have not converged.
-pub fn restless(objects: &Objects, now: Timestamp) -> Vec<Restless> {
+pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
     let mut found = Vec::new();
     for (key, object) in &objects.by_key {
         let mut complaints = Vec::new();
@@ -50,13 +51,13 @@ pub fn restless(objects: &Objects, now: Timestamp) -> Vec<Restless> {
             "ranges" => node_port(key, object, objects, &mut complaints),
             _ => {}
         }
-        found.extend(complaints.into_iter().map(|why| Restless { key: key.clone(), why }));
+        found.extend(complaints.into_iter().map(|why| Unconverged { key: key.clone(), why }));
     }
     found
 }
 
 impl Objects {
-    /// Updates to the present content of the store.
+    /// Replaces the content by the present one.
     pub fn update(&mut self, entries: &[Entry]) {
         let mut before = std::mem::take(self);
         for entry in entries {
@@ -80,6 +81,7 @@ impl Objects {
         self.by_key.get(&format!("/registry/services/specs/{namespace}/{name}"))
     }
 
+    /// Returns the objects whose keys have a prefix.
     fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Value> {
         let from = self.by_key.range(prefix.to_owned()..);
         from.take_while(move |(key, _)| key.starts_with(prefix)).map(|(_, object)| object)
@@ -106,6 +108,7 @@ fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
+/// Checks that an object is not being deleted, and that its owners exist.
 fn any(object: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         complaints.push("is being deleted".to_owned());
@@ -137,7 +140,7 @@ fn node(node: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// Checks that the status has the present generation, and that every count in it is the number of replicas.
+/// Checks that the status has observed the present generation, and that each of these counts is the number of replicas.
 fn counts(object: &Value, counts: &[&str], complaints: &mut Vec<String>) {
     let (generation, observed) = (number(object, "/metadata/generation"), number(object, "/status/observedGeneration"));
     if generation != observed {
@@ -180,7 +183,7 @@ fn job(job: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// Checks that a Service's addresses are those of its ready pods, in Endpoints and EndpointSlices.
+/// Checks that a Service's Endpoints and EndpointSlices have the addresses of its ready pods, and no others.
 fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let Some(selector) = service.pointer("/spec/selector").and_then(Value::as_object).filter(|s| !s.is_empty()) else {
         return;
@@ -212,7 +215,7 @@ fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<S
     }
 }
 
-/// Checks that an address is used by its Service.
+/// Checks that the Service of an allocated cluster IP has that address.
 fn cluster_ip(address: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let holder = &address["spec"]["parentRef"];
     let has = |service: &Value| items(service, "/spec/clusterIPs").contains(&address["metadata"]["name"]);
@@ -221,6 +224,7 @@ fn cluster_ip(address: &Value, objects: &Objects, complaints: &mut Vec<String>) 
     }
 }
 
+/// Checks that the Service of an allocated node port has that port.
 fn node_port(key: &str, holder: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let port = key.strip_prefix("/registry/ranges/servicenodeports/").and_then(|port| port.parse::<i64>().ok());
     let Some(port) = port else { return };
@@ -230,7 +234,7 @@ fn node_port(key: &str, holder: &Value, objects: &Objects, complaints: &mut Vec<
     }
 }
 
-/// Checks that a Lease is not expired. Holders renew after a quarter of the duration or sooner.
+/// Checks that a Lease was renewed less than half of its duration ago. Holders renew after a quarter or sooner.
 fn lease(lease: &Value, now: Timestamp, complaints: &mut Vec<String>) {
     let half = SignedDuration::from_secs(number(lease, "/spec/leaseDurationSeconds")) / 2;
     let renewed = text(lease, "/spec/renewTime").parse::<Timestamp>().unwrap_or_default();
