@@ -36,6 +36,7 @@ mod least_privilege;
 mod lifecycle;
 mod node_bootstrap;
 mod node_identity;
+mod node_stories;
 mod python_client;
 mod quota;
 mod raw_requests;

@@ -1,0 +1,116 @@
+//! What simulated nodes do with pods whose stories go wrong, as a stock `kubectl` shows it.
+
+use crate::cluster;
+use e2e::kubectl::Kubectl;
+use e2e::store::Store;
+use e2e::wait;
+
+const PODS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: moody, labels: {app: moody}, annotations: {orrery.dev/readiness: "fail, ok@3s, fail@8s, ok@14s"}}
+spec:
+  containers:
+  - name: web
+    image: nginx
+    ports: [{containerPort: 80}]
+    readinessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1, failureThreshold: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: moody}
+spec: {selector: {app: moody}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: sick, annotations: {orrery.dev/liveness: "fail@2s", orrery.dev/livenes: fail}}
+spec:
+  containers:
+  - name: web
+    image: nginx
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lacking}
+spec:
+  volumes: [{name: config, configMap: {name: game}}]
+  containers:
+  - name: web
+    image: nginx
+    env: [{name: KEY, valueFrom: {secretKeyRef: {name: keys, key: key}}}]
+    volumeMounts: [{name: config, mountPath: /etc/game}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: small}
+spec: {containers: [{name: web, image: nginx, resources: {requests: {cpu: 100m}}}]}
+"#;
+
+#[test]
+fn pods_are_as_their_stories_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), Store::Memory);
+    let kubectl = cluster.kubectl();
+    kubectl.with_input("apply -f -", PODS).succeeded();
+    readiness_decides_who_serves(&kubectl);
+    liveness_restarts(&kubectl);
+    what_is_missing_may_come(&kubectl);
+    more_is_given_if_there_is_more(&kubectl);
+    cluster.stop();
+}
+
+/// Waits for an event about a pod.
+fn recorded(kubectl: &Kubectl, pod: &str, reason: &str, message: &str) {
+    let line = format!(
+        "get events --field-selector=involvedObject.name={pod},reason={reason} --output=jsonpath={{..message}}"
+    );
+    wait::until(&format!("{pod} has an event {reason}"), || kubectl.ok(&line).contains(message));
+}
+
+fn readiness_decides_who_serves(kubectl: &Kubectl) {
+    let serving = || {
+        let slices = "get endpointslices -l kubernetes.io/service-name=moody";
+        kubectl.ok(&format!("{slices} --output=jsonpath={{.items[*].endpoints[*].conditions.ready}}")).trim().to_owned()
+    };
+    for expected in ["false", "true", "false", "true"] {
+        wait::until(&format!("readiness is {expected}"), || serving() == expected);
+    }
+    recorded(kubectl, "moody", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503");
+}
+
+fn liveness_restarts(kubectl: &Kubectl) {
+    let restarts = "get pod sick --output=jsonpath={.status.containerStatuses[0].restartCount}";
+    wait::until("it was restarted", || kubectl.ok(restarts) != "0");
+    recorded(kubectl, "sick", "Unhealthy", "Liveness probe failed:");
+    recorded(kubectl, "sick", "Killing", "Container web failed liveness probe, will be restarted");
+    recorded(kubectl, "sick", "InvalidStory", "orrery.dev/livenes: no word of a story");
+}
+
+fn what_is_missing_may_come(kubectl: &Kubectl) {
+    let why = "MountVolume.SetUp failed for volume \"config\" : configmap \"game\" not found";
+    recorded(kubectl, "lacking", "FailedMount", why);
+    kubectl.ok("create configmap game --from-literal=lives=3");
+    recorded(kubectl, "lacking", "Failed", "Error: secret \"keys\" not found");
+    wait::until("the status says so", || kubectl.ok("get pod lacking").contains("CreateContainerConfigError"));
+    kubectl.ok("create secret generic keys --from-literal=key=blue");
+    kubectl.ok("wait --for=condition=Ready pod/lacking --timeout=60s");
+    let seen = kubectl.ok_args(&["exec", "lacking", "--", "sh", "-c", "cat /etc/game/lives; echo $KEY"]);
+    assert_eq!(seen, "3blue\n");
+}
+
+fn more_is_given_if_there_is_more(kubectl: &Kubectl) {
+    let resize = |cpu: &str| {
+        let patch =
+            format!(r#"{{"spec":{{"containers":[{{"name":"web","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}}}"#);
+        kubectl.ok_args(&["patch", "pod", "small", "--subresource=resize", "--patch", &patch]);
+    };
+    resize("200m");
+    recorded(kubectl, "small", "ResizeCompleted", "Pod resize completed");
+    let actual = "get pod small --output=jsonpath={.status.containerStatuses[0].resources.requests.cpu}";
+    assert_eq!(kubectl.ok(actual), "200m");
+    resize("1000");
+    recorded(kubectl, "small", "ResizeInfeasible", "Node didn't have enough capacity: cpu, requested: 1000000");
+    assert!(kubectl.ok("get pod small --output=jsonpath={.status.conditions[*].type}").contains("PodResizePending"));
+    assert_eq!(kubectl.ok(actual), "200m");
+}
