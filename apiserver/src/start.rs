@@ -13,11 +13,14 @@ use crate::metrics::{self, Metrics};
 use crate::server::{Access, Lifecycle, Records, ServedDocuments, Server, Upstreams};
 use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::{pipeline, runtime_config, serving_certificate, upkeep};
+use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authz;
 use access::authz::Authorization;
 use access::authz::policy::{PolicyRows, PolicySource};
-use admission::chain;
-use admission::chain::PluginError;
+use admission::Chain;
+use admission::chain::{self, PluginError};
+use admission::configuration::PluginConfigurations;
+use admission::parts::PluginParts;
 use cacher::Cacher;
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
@@ -33,6 +36,7 @@ use registry::post_start::{Hook, PostStartHooks};
 use registry::row::{Row, key_prefix};
 use registry::upkeep::Upkeep;
 use registry::{Registry, key_change};
+use remote::callers::Callers;
 use request::trace::RequestTraces;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -175,23 +179,8 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
         env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
     }
     registry.set_authorization(authorization.clone());
-    let plugin_registry = Arc::new(PluginRegistry(Arc::downgrade(&registry)));
-    let parts = admission::parts::PluginParts {
-        env: &env,
-        webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
-            .map(|resource| builtin_cacher(&registry, "admissionregistration.k8s.io", resource)),
-        callers: &callers,
-        authorization: &authorization,
-        toleration_seconds: [
-            config.default_not_ready_toleration_seconds,
-            config.default_unreachable_toleration_seconds,
-        ],
-        configurations: &files.plugins,
-        namespaces: plugin_registry.clone(),
-        kinds: plugin_registry,
-    };
     metrics::register_object_counts(&env, &registry);
-    registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
+    registry.set_admission(admission_chain(&config, &env, &registry, &authorization, &callers, &files.plugins)?);
     // Every resource that the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let base = served.clone();
@@ -201,7 +190,7 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
     let metrics = Metrics::register(&env, config.original.version());
     let kubernetes_service = KubernetesService::new(&config, &authentication, storage.clone());
     let server = Arc::new(Server {
-        access: Access { authentication: authentication.clone(), authorization },
+        access: Access { authentication, authorization },
         flow_control,
         records: Records {
             metrics,
@@ -220,15 +209,60 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
         config,
         env: env.clone(),
     });
+    start_loops(&server, base, files.cluster_authentication_info, kubernetes_service);
+    let shared = server.clone();
+    let service = HttpService::new(tower::service_fn(move |request| {
+        let server = shared.clone();
+        async move { Ok::<_, Infallible>(pipeline::serve(server, request).await) }
+    }));
+    Ok(ApiServer { service, server })
+}
+
+/// Builds the admission chain that the flags select.
+fn admission_chain(
+    config: &Config,
+    env: &Env,
+    registry: &Arc<Registry>,
+    authorization: &Arc<Authorization>,
+    callers: &Arc<Callers>,
+    configurations: &PluginConfigurations,
+) -> Result<Chain, PluginError> {
+    let plugin_registry = Arc::new(PluginRegistry(Arc::downgrade(registry)));
+    let parts = PluginParts {
+        env,
+        webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+            .map(|resource| builtin_cacher(registry, "admissionregistration.k8s.io", resource)),
+        callers,
+        authorization,
+        toleration_seconds: [
+            config.default_not_ready_toleration_seconds,
+            config.default_unreachable_toleration_seconds,
+        ],
+        configurations,
+        namespaces: plugin_registry.clone(),
+        kinds: plugin_registry,
+    };
+    chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)
+}
+
+/// Starts the background loops of a server. `base` is the catalogue of the built-in resources that are served.
+fn start_loops(
+    server: &Server,
+    base: Arc<Catalogue>,
+    cluster_authentication_info: ClusterAuthenticationInfo,
+    kubernetes_service: KubernetesService,
+) {
+    let env = &server.env;
+    let authentication = server.access.authentication.clone();
     let Lifecycle { hooks, ending, bootstrap_ended } = &server.lifecycle;
-    // The caches run, and admission is set, since the lines above.
+    // The caches run, and admission is set.
     hooks.finished(Hook::StartInformers);
     hooks.finished(Hook::AdmissionInitializer);
     let upkeep =
         Upkeep { env: env.clone(), registry: server.registry.clone(), hooks: hooks.clone(), ending: ending.clone() };
     let bootstrap = Bootstrap {
         upkeep: upkeep.clone(),
-        cluster_authentication_info: files.cluster_authentication_info,
+        cluster_authentication_info,
         kubernetes_service,
         ended: bootstrap_ended.clone(),
     };
@@ -247,12 +281,6 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
     env.spawn(crd::serving::run(upkeep.clone(), server.upstreams.aggregation.callers.clone(), base));
     let first_round = move || upkeep.hooks.finished(Hook::ServiceIpRepair);
     env.spawn(registry::repair::run(server.registry.clone(), first_round));
-    let shared = server.clone();
-    let service = HttpService::new(tower::service_fn(move |request| {
-        let server = shared.clone();
-        async move { Ok::<_, Infallible>(pipeline::serve(server, request).await) }
-    }));
-    Ok(ApiServer { service, server })
 }
 
 fn flow_control(config: &Config, env: &Env) -> FlowControl {
