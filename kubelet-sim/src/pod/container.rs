@@ -26,13 +26,19 @@ pub fn advance(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    keep_running(view, status, now, progress);
-    if let Some(terminated) = terminated(status).cloned() {
-        after_exit(view, status, terminated, now, progress);
-    }
-    if let (true, Some(turn)) = (is_waiting(status), turn) {
-        start_when_due(view, status, turn, now, progress);
+    loop {
         keep_running(view, status, now, progress);
+        let was_running = running(status).is_some();
+        if let Some(terminated) = terminated(status).cloned() {
+            after_exit(view, status, terminated, now, progress);
+        }
+        if let (true, Some(turn)) = (is_waiting(status), turn) {
+            start_when_due(view, status, turn, now, progress);
+        }
+        if was_running || running(status).is_none() {
+            return;
+        }
+        // It has just been started. Its process may have ended already, while the post-start hook ran.
     }
 }
 
@@ -55,7 +61,7 @@ pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, exit: Exit) 
 
 /// Ends a container whose story ends, or that is killed; otherwise shows what the probes have found.
 fn keep_running(view: &ContainerView<'_>, status: &mut ContainerStatus, now: Timestamp, progress: &mut Progress) {
-    let by_itself = story_exit(view, status);
+    let (by_itself, wake_at) = (story_exit(view, status), progress.wake_at);
     let observed_at = by_itself.map_or(now, |exit| exit.at.min(now));
     let Some(health) = health::observe(view, status, None, observed_at, progress) else { return };
     let exit = match kill(view, status, &health, None, observed_at, progress) {
@@ -67,6 +73,7 @@ fn keep_running(view: &ContainerView<'_>, status: &mut ContainerStatus, now: Tim
     };
     if let Some(exit) = exit {
         if now >= exit.at {
+            progress.wake_at = wake_at; // Its probes are not due any more.
             return stop(view, status, exit);
         }
         progress.wake_by(exit.at);
@@ -106,7 +113,7 @@ fn after_exit(
             // A replaced container is not over, whatever the policy says of its exit.
             Some("") if is_replaced => status.state = Some(waiting("ContainerCreating", None)),
             Some("") => *status = exited,
-            _ => keep_running(view, status, now, progress),
+            _ => {}
         }
         return;
     }

@@ -3,6 +3,7 @@
 mod changes;
 mod config;
 mod ending;
+mod invariants;
 mod probes;
 mod resizing;
 mod starting;
