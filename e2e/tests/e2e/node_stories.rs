@@ -8,7 +8,7 @@ use e2e::wait;
 const PODS: &str = r#"
 apiVersion: v1
 kind: Pod
-metadata: {name: moody, labels: {app: moody}, annotations: {orrery.dev/readiness: "fail, ok@3s, fail@8s, ok@14s"}}
+metadata: {name: moody, labels: {app: moody}, annotations: {orrery.dev/readiness: fail}}
 spec:
   containers:
   - name: web
@@ -73,7 +73,9 @@ fn readiness_decides_who_serves(kubectl: &Kubectl) {
         let slices = "get endpointslices -l kubernetes.io/service-name=moody";
         kubectl.ok(&format!("{slices} --output=jsonpath={{.items[*].endpoints[*].conditions.ready}}")).trim().to_owned()
     };
-    for expected in ["false", "true", "false", "true"] {
+    wait::until("it is not ready", || serving() == "false");
+    for (story, expected) in [("ok", "true"), ("fail", "false"), ("ok", "true")] {
+        kubectl.ok(&format!("annotate --overwrite pod moody orrery.dev/readiness={story}"));
         wait::until(&format!("readiness is {expected}"), || serving() == expected);
     }
     recorded(kubectl, "moody", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503");
