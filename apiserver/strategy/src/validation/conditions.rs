@@ -1,4 +1,4 @@
-//! Conditions as most kinds have them: type, status, reason and the time when the status changed.
+//! Validates `status.conditions`: type, status, reason, message and the time of the last transition.
 //!
 //! Corresponds to ValidateConditions of k8s.io/apimachinery/pkg/apis/meta/v1/validation.
 
@@ -51,7 +51,7 @@ fn check_condition(condition: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A status is one of three words; the empty one is another word.
+/// Checks that the status of a condition is one of `words`. An absent status is shown as the empty text.
 pub fn check_status(condition: &At<'_>, words: &[&str], errors: &mut Errors) {
     let status = condition.field("status");
     if !words.contains(&status.text()) {
@@ -74,15 +74,15 @@ mod tests {
 
     const TIME: &str = "2026-01-01T00:00:00Z";
 
-    /// The errors of a status with these conditions, by their paths below the list.
-    fn told(object: &Value, conditions: Value) -> Vec<String> {
+    /// Returns the errors of an update that sets these conditions.
+    fn errors_of(object: &Value, conditions: Value) -> Vec<String> {
         let mut new = object.clone();
         new["status"]["conditions"] = conditions;
         update_of("status", object.clone(), new)
     }
 
     #[test]
-    fn conditions_are_judged_in_this_order() {
+    fn conditions_are_checked_in_this_order() {
         let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "spec": {"minAvailable": 1, "selector": {}},
             "status": {"currentHealthy": -1, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}});
@@ -115,9 +115,9 @@ mod tests {
             format!("{at}[2].reason: Required value: must be set"),
             format!("{at}[2].message: Too long: may not be more than 32768 bytes"),
         ];
-        assert_eq!(told(&policy, conditions.clone()), expected);
+        assert_eq!(errors_of(&policy, conditions.clone()), expected);
         // The counts of a budget come after its conditions.
-        let found = told(&budget, conditions);
+        let found = errors_of(&budget, conditions);
         assert_eq!(found[..expected.len()], expected);
         assert_eq!(
             found[expected.len()..],
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_a_policy_say_where_and_what() {
+    fn expression_warnings_of_a_policy_have_a_field_and_a_text() {
         let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "spec": {"validations": [{"expression": "true"}]}});
         let mut checked = policy.clone();
@@ -147,7 +147,10 @@ mod tests {
             "metadata": {"name": "v1.a.example"},
             "spec": {"group": "a.example", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}});
         assert_eq!(
-            told(&service, json!([{"type": "Available", "status": "Odd"}, {"type": "Available", "status": "True"}])),
+            errors_of(
+                &service,
+                json!([{"type": "Available", "status": "Odd"}, {"type": "Available", "status": "True"}])
+            ),
             [
                 "status.conditions[0].status: Unsupported value: \"Odd\": supported values: \"True\", \"False\", \"Unknown\""
             ]

@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: keys, sizes, and the promise not to change.
+//! Validates ConfigMaps and Secrets: keys, sizes, keys that the type of a Secret requires, `immutable`.
 //!
 //! Corresponds to ValidateConfigMap and ValidateSecret of pkg/apis/core/validation.
 
@@ -10,7 +10,7 @@ use proto::meta::names;
 use proto::wire::json_syntax;
 use serde_json::{Value, json};
 
-/// All values of one object together.
+/// Maximum size of all values of one object together.
 const MAX_DATA_BYTES: usize = 1024 * 1024;
 
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
@@ -20,7 +20,7 @@ fn check_key(map: &At<'_>, key: &str, errors: &mut Errors) {
     errors.extend(names::config_map_key(key).into_iter().map(|complaint| at.invalid_as(&json!(key), complaint)));
 }
 
-/// The length of a value that is written in base64.
+/// Returns the decoded length of a value in base64.
 fn decoded_bytes(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2)
@@ -63,7 +63,7 @@ pub fn config_map_update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<
     check_immutable(object, old, &["data", "binaryData"], errors);
 }
 
-/// Keys that a secret of some type must have.
+/// Types of Secrets and the keys that a Secret of the type must have.
 const REQUIRED_KEYS: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
@@ -130,14 +130,14 @@ fn check_docker_config(at: &At<'_>, errors: &mut Errors) {
     errors.push(at.invalid_as(&json!("<secret contents redacted>"), why));
 }
 
-/// An annotation that never kept secrets from whoever may make pods.
+/// Returns a warning for the annotation that restricts which Secrets the pods of a service account may mount.
 pub fn service_account_warnings(_context: &WriteContext<'_>, account: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     let at = account.down("metadata.annotations").key("kubernetes.io/enforce-mountable-secrets");
     let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
     if at.is_set() { vec![format!("{}: {why}", at.path)] } else { Vec::new() }
 }
 
-/// What a server that wanted to use a certificate would stumble over first.
+/// Returns the first error that a TLS server would report for the certificate and the key of a Secret.
 pub fn secret_warnings(_context: &WriteContext<'_>, secret: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     if secret.field("type").text() != "kubernetes.io/tls" {
         return Vec::new();
@@ -145,16 +145,16 @@ pub fn secret_warnings(_context: &WriteContext<'_>, secret: &At<'_>, _old: Optio
     let data = secret.field("data");
     let text =
         |key: &str| String::from_utf8_lossy(&STANDARD.decode(data.key(key).text()).unwrap_or_default()).into_owned();
-    pem_trouble(&text("tls.crt"), &text("tls.key")).into_iter().collect()
+    pem_error(&text("tls.crt"), &text("tls.key")).into_iter().collect()
 }
 
-/// The kinds of PEM blocks in a text.
-fn blocks(text: &str) -> Vec<&str> {
+/// Returns the types of the PEM blocks in a text.
+fn block_types(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----")).collect()
 }
 
-fn pem_trouble(certificate: &str, key: &str) -> Option<String> {
-    let (certificate, key) = (blocks(certificate), blocks(key));
+fn pem_error(certificate: &str, key: &str) -> Option<String> {
+    let (certificate, key) = (block_types(certificate), block_types(key));
     if !certificate.contains(&"CERTIFICATE") {
         return Some(match certificate.as_slice() {
             [] => "tls: failed to find any PEM data in certificate input".to_owned(),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_file_names_and_stand_in_one_map() {
+    fn keys_are_file_names_and_are_in_one_map_only() {
         let both = config_map(json!({"data": {"a": "1", "..": "x"}, "binaryData": {"a": "MQ=="}}));
         assert_eq!(
             create(both),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_immutable_stays() {
+    fn an_immutable_config_map_does_not_change() {
         let old = config_map(json!({"immutable": true, "data": {"a": "1"}}));
         let free = config_map(json!({"data": {"a": "2"}}));
         assert_eq!(
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_none_is_pointed_out() {
+    fn a_certificate_and_its_key_are_pem_of_their_type() {
         let (certificate, key) = ("-----BEGIN CERTIFICATE-----\n", "-----BEGIN EC PRIVATE KEY-----\n");
         let cases = [
             ("x", "x", Some("tls: failed to find any PEM data in certificate input")),
@@ -259,8 +259,8 @@ mod tests {
             ),
             (certificate, key, None),
         ];
-        for (certificate, key, trouble) in cases {
-            assert_eq!(super::pem_trouble(certificate, key).as_deref(), trouble);
+        for (certificate, key, expected) in cases {
+            assert_eq!(super::pem_error(certificate, key).as_deref(), expected);
         }
     }
 

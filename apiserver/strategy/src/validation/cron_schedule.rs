@@ -1,12 +1,12 @@
-//! Cron schedules: five fields, or a word for a common one.
+//! Validates cron schedules: five fields, or a descriptor such as `@daily`.
 //!
-//! Corresponds to github.com/robfig/cron ParseStandard, whose complaints these are.
+//! Corresponds to github.com/robfig/cron ParseStandard and words its errors alike.
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// What one field may hold. Names count from `min`.
+/// Lowest and highest number of one field. The first of its names stands for `min`.
 struct Bounds {
     min: u32,
     max: u32,
@@ -21,7 +21,7 @@ const FIELDS: [Bounds; 5] = [
     Bounds { min: 0, max: 6, names: &DAYS },
 ];
 
-/// Whether a schedule can be read; else why not.
+/// Checks a schedule and returns the error of its first invalid field.
 pub fn check(schedule: &str) -> Result<(), String> {
     if schedule.starts_with('@') {
         return check_descriptor(schedule);
@@ -47,7 +47,7 @@ fn check_descriptor(text: &str) -> Result<(), String> {
     }
 }
 
-/// `1h30m`, `90s`, `1.5h`
+/// Returns whether Go's `time.ParseDuration` accepts the text: `1h30m`, `90s`, `1.5h`.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {
@@ -64,7 +64,7 @@ fn is_go_duration(text: &str) -> bool {
     !text.is_empty()
 }
 
-/// `*`, `*/5`, `3`, `1-5`, `1-30/2`, `MON-FRI`
+/// Checks one range of a field: `*`, `*/5`, `3`, `1-5`, `1-30/2`, `MON-FRI`.
 fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     let parts: Vec<&str> = text.split('/').collect();
     let ends: Vec<&str> = parts[0].split('-').collect();

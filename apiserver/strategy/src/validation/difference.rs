@@ -1,12 +1,12 @@
-//! What a refusal of changes says of them.
+//! Describes the difference between two values, for errors that forbid a change.
 //!
-//! Deviation: where Kubernetes ends a refusal of changes with a unified diff of Go's structs, in the names of its internal
-//! types (`spec` of pods and of claims, `spec.ephemeralContainers`), it ends here with a line for the old and one for the
-//! new value of each field that differs, by its path on the wire.
+//! Deviation: Kubernetes ends such an error with a unified diff of Go structs, which shows the names of its internal types
+//! (`spec` of pods and of claims, `spec.ephemeralContainers`). Here the error ends with two lines for each field that
+//! differs, one for the old and one for the new value, under the field's path in the API.
 
 use serde_json::Value;
 
-/// Two lines per place that differs.
+/// Returns two lines for each field that differs: `- path: old` and `+ path: new`.
 pub fn difference(old: &Value, new: &Value) -> String {
     let mut lines = String::new();
     collect(old, new, "", &mut lines);

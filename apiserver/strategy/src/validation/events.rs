@@ -1,4 +1,4 @@
-//! Events, as the core group and events.k8s.io take them.
+//! Validates Events, as the core group and events.k8s.io do.
 //!
 //! Corresponds to pkg/apis/core/validation/events.go.
 
@@ -10,13 +10,13 @@ use serde_json::json;
 const MAX_WORD_BYTES: usize = 128;
 const MAX_NOTE_BYTES: usize = 1024;
 
-/// Events of old clients may say little; those of events.k8s.io say it all.
+/// Returns whether the request uses events.k8s.io, which requires fields that are optional in the core group.
 fn is_strict(context: &WriteContext<'_>) -> bool {
     context.served.group == "events.k8s.io"
 }
 
 pub fn create(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
-    content(context, event, errors);
+    common_fields(context, event, errors);
     if !is_strict(context) {
         return;
     }
@@ -29,13 +29,13 @@ pub fn create(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
     if !["Normal", "Warning"].contains(&kind.text()) {
         errors.push(kind.invalid_as(&json!(""), format!("has invalid value: {}", kind.text())));
     }
-    // Fields of the old form have to be unset.
+    // The deprecated fields must be unset.
     for field in ["firstTimestamp", "lastTimestamp", "count", "source"] {
         let at = event.field(field);
-        let says = at.integer().is_some_and(|count| count != 0)
+        let is_set = at.integer().is_some_and(|count| count != 0)
             || at.value.is_string()
             || ["component", "host"].iter().any(|part| !at.field_if_defined(part).is_empty());
-        if says {
+        if is_set {
             errors.push(at.invalid_as(&json!(""), "needs to be unset"));
         }
     }
@@ -53,17 +53,17 @@ fn series(series: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What every event keeps to.
-fn content(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
+/// Checks the rules that both groups share.
+fn common_fields(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
     let namespace = event.down("metadata.namespace");
-    let about = event.down("involvedObject.namespace");
+    let involved = event.down("involvedObject.namespace");
     let is_new = event.field("eventTime").is_set();
-    let fits = match about.text() {
+    let fits = match involved.text() {
         "" => namespace.text() == "default" || (is_new && namespace.text() == "kube-system"),
-        about => is_new || about == namespace.text(),
+        involved => is_new || involved == namespace.text(),
     };
     if !fits {
-        errors.push(about.invalid_text("does not match event.namespace"));
+        errors.push(involved.invalid_text("does not match event.namespace"));
     }
     if is_new {
         let controller = event.field("reportingComponent");
@@ -84,15 +84,15 @@ fn content(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
     At::new("namespace", namespace.value).check(names::dns1123_subdomain, errors);
 }
 
-fn check_length(at: &At<'_>, most: usize, errors: &mut Errors) {
-    if at.len() > most {
-        errors.push(at.invalid_as(&json!(""), format!("can have at most {most} characters")));
+fn check_length(at: &At<'_>, max: usize, errors: &mut Errors) {
+    if at.len() > max {
+        errors.push(at.invalid_as(&json!(""), format!("can have at most {max} characters")));
     }
 }
 
-/// An event of the new form goes on in its series, and says the same for ever.
+/// Checks an update. In events.k8s.io only `series` and the metadata may change.
 pub fn update(context: &WriteContext<'_>, event: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    content(context, event, errors);
+    common_fields(context, event, errors);
     if !is_strict(context) {
         return;
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn old_clients_say_little_and_new_ones_all() {
+    fn the_new_group_requires_more_fields() {
         assert_eq!(create(event("v1", json!({}))), [""; 0]);
         assert_eq!(
             create(event("v1", json!({"involvedObject": {"namespace": "other"}}))),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_the_new_form_stays_as_it_is() {
+    fn an_event_of_the_new_group_is_immutable() {
         let whole = json!({
             "eventTime": "2024-01-01T00:00:00.000000Z", "reportingController": "c", "reportingInstance": "i",
             "action": "a", "reason": "r", "type": "Normal", "note": "n",

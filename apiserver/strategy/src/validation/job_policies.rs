@@ -1,4 +1,4 @@
-//! When a job has failed or succeeded before its pods are through: its policies of failure and success.
+//! Validates `podFailurePolicy` and `successPolicy` of Jobs, which end a Job before all its pods have finished.
 //!
 //! Corresponds to validatePodFailurePolicy and validateSuccessPolicy of pkg/apis/batch/validation.
 
@@ -15,13 +15,13 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES_BYTES: usize = 64 * 1024;
 
-fn check_count(list: &At<'_>, most: usize, errors: &mut Errors) {
-    if list.len() > most {
-        errors.push(FieldError::too_many(list.path.clone(), list.len(), most));
+fn check_count(list: &At<'_>, max: usize, errors: &mut Errors) {
+    if list.len() > max {
+        errors.push(FieldError::too_many(list.path.clone(), list.len(), max));
     }
 }
 
-/// One of the words, which a complaint about nothing lists, too.
+/// Checks that the text is one of `words`. The error for an absent text lists them, too.
 fn check_word(at: &At<'_>, words: &[&str], errors: &mut Errors) {
     if at.is_empty() {
         let listed: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
@@ -31,7 +31,7 @@ fn check_word(at: &At<'_>, words: &[&str], errors: &mut Errors) {
     }
 }
 
-/// An error about a place as a whole, whose value is not shown.
+/// Returns an `Invalid value` error that does not show the value.
 pub fn invalid_without_value(at: &At<'_>, detail: &str) -> FieldError {
     FieldError { field: at.path.clone(), reason: "FieldValueInvalid", message: format!("Invalid value: {detail}") }
 }
@@ -96,7 +96,7 @@ fn exit_codes(codes: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
 pub fn success(spec: &At<'_>, errors: &mut Errors) {
     let policy = spec.field("successPolicy");
     if spec.field("completionMode").text() != "Indexed" {
-        errors.push(shown(&policy, "requires indexed completion mode"));
+        errors.push(invalid_success_policy(&policy, "requires indexed completion mode"));
         return;
     }
     let (rules, completions) = (policy.field("rules"), spec.field("completions").integer().unwrap_or(0));
@@ -133,8 +133,8 @@ pub fn success(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A policy as Kubernetes' errors show it, under the names of its Go fields.
-fn shown(policy: &At<'_>, detail: &str) -> FieldError {
+/// Returns an error that shows a success policy as Kubernetes does, under the names of its Go fields.
+fn invalid_success_policy(policy: &At<'_>, detail: &str) -> FieldError {
     let rule = |rule: At<'_>| {
         let [indexes, count] = ["succeededIndexes", "succeededCount"].map(|field| rule.field(field).value.clone());
         format!("{{\"SucceededIndexes\":{indexes},\"SucceededCount\":{count}}}")
@@ -145,7 +145,7 @@ fn shown(policy: &At<'_>, detail: &str) -> FieldError {
     invalid_without_value(policy, &format!("{{\"Rules\":{listed}}}: {detail}"))
 }
 
-/// The number of indexes in `0-2,5`, which rise and stay below the completions.
+/// Returns the number of indexes in a list such as `0-2,5` (4). They must increase and be less than `completions`.
 pub fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last = None;

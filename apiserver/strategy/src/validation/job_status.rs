@@ -1,4 +1,4 @@
-//! What a controller says of a job: how many pods, how far, and how it ended.
+//! Validates the status of Jobs: counts of pods, completed and failed indexes, conditions.
 //!
 //! Corresponds to validateJobStatus and ValidateJobStatusUpdate of pkg/apis/batch/validation.
 
@@ -19,15 +19,16 @@ pub fn validate(_context: &WriteContext<'_>, job: &At<'_>, old: &At<'_>, errors:
     if changed.any(&["ready", "active"]) && number(&status, "ready") > number(&status, "active") {
         errors.push(status.field("ready").invalid("cannot set more ready pods than active"));
     }
-    verdicts(job, &status, errors);
-    changes(job, old, errors);
+    success_criteria(job, &status, errors);
+    transitions(job, old, errors);
 }
 
 fn number(status: &At<'_>, name: &str) -> i64 {
     status.field(name).integer().unwrap_or(0)
 }
 
-/// Most rules hold for what an update changes only, so that a job that was wrong before can go on.
+/// The status before and after an update. Most rules hold for changed fields only, so that a Job whose stored status
+/// breaks them can still be updated.
 struct Changed<'s, 'a> {
     status: &'s At<'a>,
     before: &'s At<'a>,
@@ -38,7 +39,7 @@ impl Changed<'_, '_> {
         fields.iter().any(|field| self.status.field(field).value != self.before.field(field).value)
     }
 
-    /// Whether the condition is true now and was not before.
+    /// Returns whether the condition is true now and was not before.
     fn became(&self, kind: &str) -> bool {
         has_condition(self.status, kind) && !has_condition(self.before, kind)
     }
@@ -61,7 +62,8 @@ fn uncounted(pods: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A job that is over says when, and has nothing left that runs.
+/// Checks that the conditions of a finished Job do not contradict each other, that its times are set, and that it has
+/// no active pods.
 fn finished(changed: &Changed<'_, '_>, errors: &mut Errors) {
     let status = changed.status;
     let (complete, failed) = (has_condition(status, "Complete"), has_condition(status, "Failed"));
@@ -105,16 +107,17 @@ fn finished(changed: &Changed<'_, '_>, errors: &mut Errors) {
         changed.became("Complete") && !has_condition(status, "SuccessCriteriaMet"),
         "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
     );
-    let over = complete || failed;
-    let judged = |field: &str| over && (changed.finished() || changed.any(&[field]));
-    if judged("active") && number(status, "active") > 0 {
+    let is_finished = complete || failed;
+    let checked = |field: &str| is_finished && (changed.finished() || changed.any(&[field]));
+    if checked("active") && number(status, "active") > 0 {
         errors.push(status.field("active").invalid("active>0 is invalid for finished job"));
     }
-    if judged("startTime") && !started.is_set() {
+    if checked("startTime") && !started.is_set() {
         errors.push(started.required("startTime is required for finished job"));
     }
     let uncounted = status.field("uncountedTerminatedPods");
-    if judged("uncountedTerminatedPods") && ["succeeded", "failed"].iter().any(|list| !uncounted.field(list).is_empty())
+    if checked("uncountedTerminatedPods")
+        && ["succeeded", "failed"].iter().any(|list| !uncounted.field(list).is_empty())
     {
         errors.push(uncounted.invalid("must be empty for finished job"));
     }
@@ -146,15 +149,15 @@ fn indexes(job: &At<'_>, changed: &Changed<'_, '_>, errors: &mut Errors) {
     if changed.any(&["failedIndexes"]) && failed.is_set() && !per_index {
         errors.push(failed.invalid("cannot set non-null failedIndexes when backoffLimitPerIndex is null"));
     }
-    let over = has_condition(status, "Complete") || has_condition(status, "Failed");
+    let is_finished = has_condition(status, "Complete") || has_condition(status, "Failed");
     let terminating = status.field("terminating");
-    if over && (changed.finished() || changed.any(&["terminating"])) && number(status, "terminating") > 0 {
+    if is_finished && (changed.finished() || changed.any(&["terminating"])) && number(status, "terminating") > 0 {
         errors.push(terminating.invalid("terminating>0 is invalid for finished job"));
     }
 }
 
-/// What a policy of success, and only it, may lead to.
-fn verdicts(job: &At<'_>, status: &At<'_>, errors: &mut Errors) {
+/// Checks the condition `SuccessCriteriaMet` against the success policy and the other conditions.
+fn success_criteria(job: &At<'_>, status: &At<'_>, errors: &mut Errors) {
     let met = has_condition(status, "SuccessCriteriaMet");
     let conditions = status.field("conditions");
     for (other, shown) in [("Failed", "Failed=true"), ("FailureTarget", "FailureTarget=true")] {
@@ -169,7 +172,8 @@ fn verdicts(job: &At<'_>, status: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn changes(job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+/// Refuses to take back what a status has recorded: terminal conditions, counts, times.
+fn transitions(job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (status, before) = (job.field("status"), old.field("status"));
     let conditions = status.field("conditions");
     for kind in ["Failed", "Complete", "FailureTarget"] {

@@ -1,4 +1,4 @@
-//! Jobs and cron jobs.
+//! Validates Jobs and CronJobs.
 //!
 //! Corresponds to pkg/apis/batch/validation.
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
 
-/// A pod of a job is called after it, with an index of up to this many more characters.
+/// Longest name of a CronJob. Its Jobs append 11 characters to it, and a Job's name has at most 63.
 const MAX_CRON_JOB_NAME: usize = 52;
 
 pub fn job(_context: &Context<'_>, job: &At<'_>, errors: &mut Errors) {
@@ -41,7 +41,7 @@ fn whole_spec(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A selector that the server made has to stay the one that it made, and the template has the labels that it selects.
+/// Checks that a selector is the one that the server generates, and that the template has the labels that it selects.
 fn generated_selector(job: &At<'_>, errors: &mut Errors) {
     let spec = job.field("spec");
     let selected = spec.field("selector");
@@ -75,11 +75,11 @@ fn generated_selector(job: &At<'_>, errors: &mut Errors) {
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
-/// Beyond so many completions, parallelism and failures have a lower limit.
+/// Number of completions above which `parallelism` and `maxFailedIndexes` have the lower limit that follows.
 const MANY_COMPLETIONS: i64 = 100_000;
-const MAX_AMONG_MANY: i64 = 10_000;
+const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
-/// What jobs and the templates of cron jobs share.
+/// Checks the fields of a Job's spec that the template of a CronJob has, too: all but the selector.
 fn job_spec(spec: &At<'_>, errors: &mut Errors) {
     for number in [
         "parallelism",
@@ -131,8 +131,8 @@ fn job_spec(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_at_most(at: &At<'_>, most: i64, why: &str, errors: &mut Errors) {
-    if at.integer().is_some_and(|number| number > most) {
+fn check_at_most(at: &At<'_>, max: i64, why: &str, errors: &mut Errors) {
+    if at.integer().is_some_and(|number| number > max) {
         errors.push(at.invalid(why));
     }
 }
@@ -160,11 +160,11 @@ fn indexed(spec: &At<'_>, errors: &mut Errors) {
         errors.push(failed.required(&why));
     }
     let bound = format!(
-        "must be less than or equal to {MAX_AMONG_MANY} when completions are above {MANY_COMPLETIONS} and used with \
+        "must be less than or equal to {MAX_WITH_MANY_COMPLETIONS} when completions are above {MANY_COMPLETIONS} and used with \
          backoff limit per index"
     );
-    check_at_most(&parallelism, MAX_AMONG_MANY, &bound, errors);
-    check_at_most(&failed, MAX_AMONG_MANY, &bound, errors);
+    check_at_most(&parallelism, MAX_WITH_MANY_COMPLETIONS, &bound, errors);
+    check_at_most(&failed, MAX_WITH_MANY_COMPLETIONS, &bound, errors);
 }
 
 fn managed_by(at: &At<'_>, errors: &mut Errors) {
@@ -207,7 +207,7 @@ pub fn job_update(_context: &Context<'_>, job: &At<'_>, old: &At<'_>, errors: &m
     }
 }
 
-/// An indexed job may grow and shrink if completions and parallelism do so together.
+/// Refuses a change of `completions`. An indexed Job may change it together with `parallelism`, to the same number.
 fn completions(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (completions, before) = (spec.field("completions"), old.field("completions"));
     if spec.field("completionMode").text() != "Indexed" {
@@ -220,24 +220,25 @@ fn completions(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A suspended job without pods may still be told where its pods shall run, and what they need.
+/// Refuses a change of the pod template. A suspended Job without pods may change the template's metadata, the
+/// scheduling directives of its pods and the resources of their containers.
 fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, before) = (spec.field("template"), old.field("template"));
-    if !old.field("suspend").is_true() || !waits(old_job) {
+    if !old.field("suspend").is_true() || !has_no_pods(old_job) {
         new.check_unchanged(&before, errors);
         return;
     }
     let (new, before) = (new.field("spec"), before.field("spec"));
     let mut munged = before.value.clone();
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        take(&mut munged, new.value, field);
+        copy_field(&mut munged, new.value, field);
     }
     let affinity = new.field("affinity");
     if affinity.is_set() && munged.get("affinity").is_none() {
         munged["affinity"] = json!({});
     }
     if let Some(before) = munged.get_mut("affinity") {
-        take(before, affinity.value, "nodeAffinity");
+        copy_field(before, affinity.value, "nodeAffinity");
         if !affinity.is_set() && before.as_object().is_some_and(serde_json::Map::is_empty) {
             drop(munged.as_object_mut().map(|spec| spec.remove("affinity")));
         }
@@ -249,7 +250,7 @@ fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) 
         }
         for (container, now) in containers.zip(new.field(list).items()) {
             if container["name"] == now.field("name").text() {
-                take(container, now.value, "resources");
+                copy_field(container, now.value, "resources");
             }
         }
     }
@@ -258,16 +259,17 @@ fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) 
     }
 }
 
-/// Gives `object` the field that `other` has, or takes it away.
-fn take(object: &mut Value, other: &Value, field: &str) {
+/// Copies `field` from `other` to `object`, or removes it if `other` has no such field.
+fn copy_field(object: &mut Value, other: &Value, field: &str) {
     match other.get(field) {
         Some(value) => object[field] = value.clone(),
         None => drop(object.as_object_mut().map(|fields| fields.remove(field))),
     }
 }
 
-/// Whether a suspended job has no pods: it has never started, or its controller says that it is suspended.
-fn waits(job: &At<'_>) -> bool {
+/// Returns whether a suspended Job has no pods. It has never started, or its controller has set the condition
+/// `Suspended` and counts no active pods.
+fn has_no_pods(job: &At<'_>) -> bool {
     let status = job.field("status");
     !status.field("startTime").is_set()
         || (has_condition(&status, "Suspended") && status.field("active").integer().unwrap_or(0) == 0)
@@ -287,7 +289,7 @@ pub fn cron_job(_context: &Context<'_>, cron_job: &At<'_>, errors: &mut Errors) 
     }
 }
 
-/// Of a new cron job, the old spec is null.
+/// Checks the spec of a CronJob. On create, `old` is null.
 fn cron_job_spec(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     schedule(spec, old, errors);
     spec.field("startingDeadlineSeconds").check_non_negative(errors);
@@ -323,7 +325,7 @@ fn schedule(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     if let Err(why) = cron_schedule::check(plain) {
         errors.push(at.invalid(why));
     }
-    // What was once allowed may stay, but not beside the field that took its place.
+    // A stored schedule may keep its time zone, but not beside `timeZone`, the field that replaced it.
     match (at.text().contains("TZ"), old.field("schedule").text().contains("TZ")) {
         (true, true) if spec.field("timeZone").is_set() => {
             errors.push(at.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
@@ -333,7 +335,7 @@ fn schedule(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Where the names of time zones begin.
+/// First parts of the names of time zones, as `Europe` of `Europe/Berlin`.
 const AREAS: &[&str] = &[
     "Africa",
     "America",
@@ -352,7 +354,8 @@ const AREAS: &[&str] = &[
     "Pacific",
     "US",
 ];
-const LONE_ZONES: &[&str] = &[
+/// Names of time zones that have no area.
+const ZONES_WITHOUT_AREA: &[&str] = &[
     "CET",
     "CST6CDT",
     "Cuba",
@@ -399,7 +402,10 @@ const LONE_ZONES: &[&str] = &[
     "Zulu",
 ];
 
-/// Deviation: of a time zone only the area is checked, not the place; the server carries no list of them.
+/// Checks the name of a time zone.
+///
+/// Deviation: only the area of a time zone is checked (`Europe` of `Europe/Berlin`). The place is not checked, because
+/// the server has no list of the places.
 fn time_zone(at: &At<'_>, errors: &mut Errors) {
     if !at.is_set() {
         return;
@@ -409,7 +415,7 @@ fn time_zone(at: &At<'_>, errors: &mut Errors) {
             let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'+' | b'/');
             AREAS.contains(&area) && !place.is_empty() && place.bytes().all(fits)
         }
-        None => LONE_ZONES.contains(&at.text()),
+        None => ZONES_WITHOUT_AREA.contains(&at.text()),
     };
     match at.text() {
         "" => errors.push(at.invalid("timeZone must be nil or non-empty string")),

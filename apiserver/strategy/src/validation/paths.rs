@@ -1,10 +1,10 @@
-//! Paths of files in volumes and on nodes.
+//! Checks paths of files in volumes and on nodes.
 //!
 //! Corresponds to validateLocalDescendingPath and ValidateLocalNonReservedPath.
 
 use super::at::{At, Errors};
 
-/// A path below the volume's root.
+/// Checks that a path is relative and does not contain `..`.
 pub fn descending(at: &At<'_>, errors: &mut Errors) {
     if at.text().starts_with('/') {
         errors.push(at.invalid("must be a relative path"));
@@ -12,7 +12,7 @@ pub fn descending(at: &At<'_>, errors: &mut Errors) {
     no_backsteps(at, errors);
 }
 
-/// `descending`, and not one of the names that the kubelet keeps for itself.
+/// Checks a path as `descending` does, and that it does not begin with `..`: the kubelet reserves such names.
 pub fn unreserved(at: &At<'_>, errors: &mut Errors) {
     descending(at, errors);
     if at.text().starts_with("..") && !at.text().starts_with("../") {
@@ -30,7 +30,7 @@ pub fn no_backsteps(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Returns whether a path that begins at the root ends there, as Go's `path.Clean` walks it.
+/// Returns whether Go's `path.Clean` turns the path into `/`.
 pub fn leads_to_root(path: &str) -> bool {
     let depth = path.split('/').fold(0_usize, |depth, part| match part {
         "" | "." => depth,

@@ -1,4 +1,4 @@
-//! Persistent volumes: what they hold, where they are, and what about them never changes.
+//! Validates PersistentVolumes: capacity, access modes, source, node affinity, and the fields that are immutable.
 //!
 //! Corresponds to ValidatePersistentVolume and ValidatePersistentVolumeUpdate of pkg/apis/core/validation.
 
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
 
-/// Every kind of source, in the order in which Kubernetes looks for them.
-const KINDS: &[&str] = &[
+/// Volume sources, in the order in which Kubernetes checks them.
+const SOURCES: &[&str] = &[
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -45,12 +45,12 @@ pub fn volume(_context: &Context<'_>, volume: &At<'_>, errors: &mut Errors) {
     validate(&volume.field("spec"), Place::Object { name: volume.down("metadata.name").text() }, errors);
 }
 
-/// Where the spec of a persistent volume stands.
+/// The object that contains the spec of a persistent volume.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place<'a> {
-    /// In an object of its own.
+    /// A PersistentVolume.
     Object { name: &'a str },
-    /// In an attachment, for a volume that a pod names itself: nobody holds it, and it has no size.
+    /// A VolumeAttachment, for an inline volume of a pod: it has no claim and no capacity.
     Inline,
 }
 
@@ -146,11 +146,11 @@ fn capacity(capacity: &At<'_>, errors: &mut Errors) {
 
 fn sources(spec: &At<'_>, place: Place<'_>, errors: &mut Errors) {
     let mut found = false;
-    for kind in KINDS {
-        // A flexible volume is never one too many.
+    for kind in SOURCES {
+        // Kubernetes does not report a flexVolume beside another source.
         let Some(source) = the_only(spec, kind, found && *kind != "flexVolume", errors) else { continue };
         found = true;
-        details(kind, &source, place, errors);
+        check_source(kind, &source, place, errors);
         if *kind == "local" && (place == Place::Inline || !spec.field("nodeAffinity").is_set()) {
             errors.push(spec.field("nodeAffinity").required("Local volume requires node affinity"));
         }
@@ -160,8 +160,8 @@ fn sources(spec: &At<'_>, place: Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// A source may lead to another namespace, which a pod's never does.
-fn details(kind: &str, source: &At<'_>, place: Place<'_>, errors: &mut Errors) {
+/// Checks the fields of one source. Unlike a pod's volume, it may refer to objects of another namespace.
+fn check_source(kind: &str, source: &At<'_>, place: Place<'_>, errors: &mut Errors) {
     match kind {
         "local" => {
             require(source, &["path"], errors);
@@ -204,9 +204,9 @@ fn csi(source: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The source as it may be compared: a secret for expansion may be named once.
-fn compared(spec: &At<'_>, before: &At<'_>) -> Value {
-    let mut all: Value = KINDS.iter().map(|kind| (*kind, spec.field(kind).value.clone())).collect();
+/// Returns the volume source without the fields that an update may change: `controllerExpandSecretRef` may be set once.
+fn immutable_source(spec: &At<'_>, before: &At<'_>) -> Value {
+    let mut all: Value = SOURCES.iter().map(|kind| (*kind, spec.field(kind).value.clone())).collect();
     if !before.down("csi.controllerExpandSecretRef").is_set()
         && let Some(csi) = all["csi"].as_object_mut()
     {
@@ -217,13 +217,13 @@ fn compared(spec: &At<'_>, before: &At<'_>) -> Value {
 
 pub fn update(_context: &Context<'_>, volume: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (volume.field("spec"), old.field("spec"));
-    let (now, then) = (compared(&spec, &before), compared(&before, &before));
+    let (now, then) = (immutable_source(&spec, &before), immutable_source(&before, &before));
     if now != then {
         let difference = difference(&then, &now);
         let why = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.push(At::new("spec.persistentvolumesource", spec.value).forbidden(why));
     }
-    // Kubernetes names these fields without their parent.
+    // Kubernetes reports these fields without their parent.
     At::new("volumeMode", spec.field("volumeMode").value).check_unchanged(&before.field("volumeMode"), errors);
     let affinity = spec.field("nodeAffinity");
     if before.field("nodeAffinity").is_set() && affinity.value != before.field("nodeAffinity").value {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_name_what_they_need() {
+    fn sources_have_their_required_fields() {
         let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                      and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
                      is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_stays_where_it_is() {
+    fn source_and_node_affinity_are_immutable() {
         let terms = |zone: &str| {
             json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "zone", "operator": "In", "values": [zone]},

@@ -1,4 +1,4 @@
-//! Names and amounts of resources, wherever an object counts them.
+//! Classifies and checks the names of resources (`cpu`, `example.com/gpu`) and their amounts.
 //!
 //! Corresponds to pkg/apis/core/helper.
 
@@ -7,8 +7,8 @@ use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::json;
 
-/// Resources that a quota measures in parts of a whole.
-const MEASURED: &[&str] = &[
+/// Resources of a quota whose amount may be a fraction.
+const FRACTIONAL: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -21,6 +21,7 @@ const MEASURED: &[&str] = &[
     "limits.ephemeral-storage",
 ];
 const CONTAINER: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// Resources of a quota that count objects.
 const WHOLE_NUMBERS: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -49,9 +50,11 @@ pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Corresponds to IsStandardQuotaResourceName. Huge pages are requested and never limited.
+/// Returns whether a quota may limit the resource. Of huge pages it may limit the requests only.
+///
+/// Corresponds to IsStandardQuotaResourceName.
 pub fn is_quota(name: &str) -> bool {
-    let is_listed = MEASURED.contains(&name) || WHOLE_NUMBERS.contains(&name);
+    let is_listed = FRACTIONAL.contains(&name) || WHOLE_NUMBERS.contains(&name);
     is_listed || is_huge_page(name.strip_prefix("requests.").unwrap_or(name))
 }
 
@@ -63,7 +66,7 @@ pub fn is_whole_number(name: &str) -> bool {
     WHOLE_NUMBERS.contains(&name) || is_extended(name)
 }
 
-/// A resource name on its own; says whether it was fit to look further.
+/// Checks a resource name. Returns whether it is a qualified name, so that further checks make sense.
 pub fn check_name(at: &At<'_>, name: &str, errors: &mut Errors) -> bool {
     let complaints = names::qualified_name(name);
     if !complaints.is_empty() {
@@ -87,7 +90,7 @@ pub fn check_container_name(at: &At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// An amount is not negative, and whole where only whole ones make sense.
+/// Checks that an amount is not negative, and that it is an integer if the resource counts objects or is an extended one.
 pub fn check_amount(at: &At<'_>, name: &str, errors: &mut Errors) {
     let Ok(amount) = Quantity::try_from(at.value) else { return };
     if amount.signum() < 0 {

@@ -1,9 +1,9 @@
-//! Certificate signing requests: what may be asked, who may decide, and what a signer may write.
+//! Validates CertificateSigningRequests: the request, its signer and usages, the decision, and the issued certificate.
 //!
 //! Corresponds to pkg/apis/certificates/validation.
 //!
-//! Deviation: what Go's parsers and ciphers say of a request or a certificate that they cannot read is said in one sentence
-//! each. A signature of a kind that is not known here (RSA keys below 2048 bits, P-521) passes unchecked.
+//! Deviation: Go's parsers word many different errors for a request or a certificate that they cannot read; here there is
+//! one error for each. A signature of an unknown kind (RSA keys below 2048 bits, P-521) is not verified.
 
 use super::at::{At, Errors};
 use crate::write_context::WriteContext;
@@ -46,16 +46,16 @@ const USAGES: &[&str] = &[
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const MAX_DOMAIN_BYTES: usize = 253;
-/// A domain, a slash, and a namespace and a name with a dot between them.
+/// Length of a domain (253), a slash, a namespace (63), a dot and a name (253).
 const MAX_SIGNER_BYTES: usize = 571;
-/// Conditions that are true or not there.
+/// Types of conditions whose status must be `True`.
 const DECISIONS: &[&str] = &["Approved", "Denied", "Failed"];
 
 pub fn create(_context: &Context<'_>, request: &At<'_>, errors: &mut Errors) {
     check(request, &Tolerated::default(), errors);
 }
 
-/// Updates of the object itself and of `approval`.
+/// Checks updates of the object itself and of the `approval` subresource.
 pub fn update(context: &Context<'_>, request: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     check(request, &Tolerated::of(request, old), errors);
     guard_conditions(request, old, context.subresource == "approval", errors);
@@ -74,7 +74,7 @@ pub fn status(_context: &Context<'_>, request: &At<'_>, old: &At<'_>, errors: &m
     }
 }
 
-/// Faults that an update may keep, because the old object has them.
+/// Invalid values that an update may keep, because the old object has them.
 #[derive(Debug, Default)]
 struct Tolerated {
     unknown_usages: bool,
@@ -155,7 +155,7 @@ fn check_usages(usages: &At<'_>, tolerated: &Tolerated, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a request, in base64 of PEM.
+/// Returns the error of an invalid request, which is PEM in base64.
 fn request_fault(base64: &str) -> Option<&'static str> {
     let blocks = pem_blocks(base64);
     let Some(block) = blocks.first().filter(|block| block.tag() == "CERTIFICATE REQUEST") else {
@@ -168,13 +168,13 @@ fn request_fault(base64: &str) -> Option<&'static str> {
         return Some("asn1: syntax error: trailing data");
     }
     match request.verify_signature() {
-        Err(X509Error::SignatureVerificationError) => forgery(&request),
+        Err(X509Error::SignatureVerificationError) => signature_fault(&request),
         _ => None,
     }
 }
 
-/// What is said of a signature that is not its key's.
-fn forgery(request: &X509CertificationRequest<'_>) -> Option<&'static str> {
+/// Returns Go's error for a signature that does not match the request's key, by the kind of the key.
+fn signature_fault(request: &X509CertificationRequest<'_>) -> Option<&'static str> {
     match request.certification_request_info.subject_pki.parsed() {
         Ok(PublicKey::RSA(key)) if key.key_size() < 2048 => None,
         Ok(PublicKey::RSA(_)) => Some("crypto/rsa: verification error"),
@@ -187,7 +187,7 @@ fn pem_blocks(base64: &str) -> Vec<pem::Pem> {
     pem::parse_many(STANDARD.decode(base64).unwrap_or_default()).unwrap_or_default()
 }
 
-/// What is wrong with a chain of certificates, in base64 of PEM; none at all is not wrong.
+/// Returns the error of an invalid certificate chain, which is PEM in base64. No certificate at all is valid.
 fn certificate_fault(base64: &str) -> Option<String> {
     if base64.is_empty() {
         return None;
@@ -217,14 +217,14 @@ fn certificate_fault(base64: &str) -> Option<String> {
     })
 }
 
-/// `example.com/signer-name`; Kubernetes looks at both sides step by step.
+/// Checks a signer name such as `example.com/signer-name`. Kubernetes checks each label of both parts.
 fn check_signer_name(at: &At<'_>, errors: &mut Errors) {
     if at.is_empty() {
         errors.push(at.required(""));
         return;
     }
-    let steps: Vec<&str> = at.text().split('/').collect();
-    let [domain, path] = steps.as_slice() else {
+    let parts: Vec<&str> = at.text().split('/').collect();
+    let [domain, path] = parts.as_slice() else {
         errors.push(at.invalid("must be a fully qualified domain and path of the form 'example.com/signer-name'"));
         return;
     };
@@ -241,7 +241,7 @@ fn check_signer_name(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The first label that is wrong speaks for all.
+/// Reports the errors of the first label that is invalid.
 fn check_signer_labels(at: &At<'_>, side: &str, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
     let mut labels = side.split('.').map(|label| (label, rule(label)));
     if let Some((label, complaints)) = labels.find(|(_, complaints)| !complaints.is_empty()) {
@@ -275,7 +275,7 @@ fn check_conditions(request: &At<'_>, tolerated: &Tolerated, errors: &mut Errors
     }
 }
 
-/// Who decided stays on record; nobody but `approval` may decide.
+/// Refuses to remove a decision. Only the `approval` subresource may add `Approved` or `Denied`.
 fn guard_conditions(request: &At<'_>, old: &At<'_>, may_decide: bool, errors: &mut Errors) {
     let list = request.down("status.conditions");
     let count = |request: &At<'_>, kind: &str| {

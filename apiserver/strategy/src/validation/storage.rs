@@ -1,10 +1,11 @@
-//! Claims, and the kinds of storage.k8s.io.
+//! Validates PersistentVolumeClaims and the kinds of storage.k8s.io.
 //!
 //! Corresponds to ValidatePersistentVolumeClaim of pkg/apis/core/validation and pkg/apis/storage/validation.
 
 use super::at::{At, Errors};
 use super::difference::difference;
 use super::resource_names;
+use super::restore::restore;
 use super::selector;
 use crate::write_context::WriteContext;
 use proto::meta::names;
@@ -34,7 +35,7 @@ pub fn access_modes(modes: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A name of at most 63 bytes, in whatever case.
+/// Checks the name of a CSI driver: a DNS subdomain of at most 63 bytes, in upper or lower case.
 pub fn csi_driver_name(at: &At<'_>, errors: &mut Errors) {
     if at.is_empty() {
         errors.push(at.required(""));
@@ -45,7 +46,7 @@ pub fn csi_driver_name(at: &At<'_>, errors: &mut Errors) {
     at.check(|name| names::dns1123_subdomain(&name.to_lowercase()), errors);
 }
 
-/// Negative amounts and none at all get one complaint.
+/// Checks that an amount is greater than zero.
 fn positive_storage(at: &At<'_>, errors: &mut Errors) {
     let Ok(amount) = Quantity::try_from(at.value) else { return };
     if amount.signum() <= 0 {
@@ -94,7 +95,7 @@ fn data_sources(spec: &At<'_>, errors: &mut Errors) {
     }
     let differs =
         ["apiGroup", "kind", "name"].iter().any(|field| source.field(field).value != reference.field(field).value);
-    // What Kubernetes shows as the value is a path, which has no JSON.
+    // Kubernetes shows a field path as the value, which is `{}` in JSON.
     if !namespace.is_empty() {
         errors.push(spec.invalid_as(&json!({}), "may not be specified when dataSourceRef.namespace is specified"));
     } else if differs {
@@ -126,38 +127,39 @@ const CLAIM_FIXED: &str =
 
 const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The class in the annotation that came before the field.
-fn noted_class<'a>(claim: &At<'a>) -> At<'a> {
+/// Returns the storage class in the annotation that `storageClassName` has replaced.
+fn annotated_class<'a>(claim: &At<'a>) -> At<'a> {
     claim.down("metadata.annotations").key(STORAGE_CLASS_ANNOTATION)
 }
 
-/// A claim is what it is; once bound it may grow.
+/// Refuses changes of the spec, except `volumeName` and the storage class if they were not set, and the requested
+/// storage and the attributes class of a bound claim.
 pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (claim.field("spec"), old.field("spec"));
     let bound = old.down("status.phase").text() == "Bound";
     let (class, old_class) = (spec.field("storageClassName"), before.field("storageClassName"));
-    let (noted, was_noted) = (noted_class(claim), noted_class(old));
+    let (annotated, was_annotated) = (annotated_class(claim), annotated_class(old));
     let gets_class = class.is_set() && !old_class.is_set();
     let moves_class = gets_class
-        && was_noted.is_set()
-        && class.value == was_noted.value
-        && (!noted.is_set() || noted.value == was_noted.value);
-    if !moves_class && noted.text() != was_noted.text() {
+        && was_annotated.is_set()
+        && class.value == was_annotated.value
+        && (!annotated.is_set() || annotated.value == was_annotated.value);
+    if !moves_class && annotated.text() != was_annotated.text() {
         let path = ["metadata.annotations.", STORAGE_CLASS_ANNOTATION].concat();
-        errors.push(At::new(path, noted.value).invalid_text(super::at::IMMUTABLE));
+        errors.push(At::new(path, annotated.value).invalid_text(super::at::IMMUTABLE));
     }
     let mut munged = spec.value.clone();
     if before.field("volumeName").is_empty() {
-        take_back(&mut munged, before.value, &["volumeName"]);
+        restore(&mut munged, before.value, &["volumeName"]);
     }
-    if gets_class && (!was_noted.is_set() || class.value == was_noted.value) {
-        take_back(&mut munged, before.value, &["storageClassName"]);
+    if gets_class && (!was_annotated.is_set() || class.value == was_annotated.value) {
+        restore(&mut munged, before.value, &["storageClassName"]);
     }
     if bound && spec.field("volumeAttributesClassName").is_set() {
-        take_back(&mut munged, before.value, &["volumeAttributesClassName"]);
+        restore(&mut munged, before.value, &["volumeAttributesClassName"]);
     }
     if bound && spec.down("resources.requests").is_set() {
-        take_back(&mut munged, before.value, &["resources", "requests", "storage"]);
+        restore(&mut munged, before.value, &["resources", "requests", "storage"]);
     }
     if munged != *before.value {
         let difference = difference(before.value, &munged);
@@ -171,7 +173,7 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
     {
         errors.push(spec.down("resources.requests.storage").forbidden("field can not be less than status.capacity"));
     }
-    // Kubernetes names the field without its parent here.
+    // Kubernetes reports this field without its parent.
     At::new("volumeMode", spec.field("volumeMode").value).check_unchanged(&before.field("volumeMode"), errors);
     let attributes = spec.field("volumeAttributesClassName");
     if !before.field("volumeAttributesClassName").is_set()
@@ -184,10 +186,6 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
     } else if attributes.is_empty() {
         errors.push(attributes.forbidden("update from non-nil value to an empty string is forbidden"));
     }
-}
-
-fn take_back(spec: &mut Value, old: &Value, path: &[&str]) {
-    super::restore::restore(spec, old, path);
 }
 
 const RESIZE_STATES: &[&str] = &[
@@ -229,7 +227,7 @@ fn valid_quantity(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Of Kubernetes' own resources a claim has storage alone.
+/// Checks the name of a resource of a claim, and returns whether it is valid. The only native resource is `storage`.
 fn claim_resource_name(at: &At<'_>, name: &str, errors: &mut Errors) -> bool {
     let before = errors.len();
     let value = json!(name);
@@ -241,7 +239,7 @@ fn claim_resource_name(at: &At<'_>, name: &str, errors: &mut Errors) -> bool {
     errors.len() == before
 }
 
-/// The name of who provides volumes, in whatever case.
+/// Checks the name of a provisioner: a qualified name in upper or lower case.
 fn provisioner(at: &At<'_>, errors: &mut Errors) {
     if at.is_empty() {
         errors.push(at.required(""));
@@ -330,7 +328,7 @@ pub fn class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_>, errors
 
 pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
     let spec = driver.field("spec");
-    // Kubernetes calls the first field otherwise in its errors.
+    // Kubernetes' errors show the first field under another name.
     for (field, shown) in [
         ("attachRequired", "attachedRequired"),
         ("podInfoOnMount", "podInfoOnMount"),
@@ -369,7 +367,8 @@ pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Tokens in a volume's attributes end in logs.
+/// Returns a warning if a driver requests tokens but does not say whether they are passed as secrets. Tokens in volume
+/// attributes may be logged.
 pub fn driver_warnings(_context: &Context<'_>, driver: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     let spec = driver.field("spec");
     if spec.field("tokenRequests").is_empty() || spec.field("serviceAccountTokenInSecrets").is_set() {
@@ -407,7 +406,7 @@ pub fn csi_node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
         }
         let mut keys = BTreeSet::new();
         for key in driver.field("topologyKeys").items() {
-            // Kubernetes names the driver, not the key.
+            // Kubernetes reports the driver's path, not the key's.
             let key = At::new(driver.path.clone(), key.value);
             if key.is_empty() {
                 errors.push(key.required(""));
@@ -420,7 +419,7 @@ pub fn csi_node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A driver that stays is the same but for how much it has room for.
+/// Refuses changes of drivers that stay in the list, except of `allocatable`.
 pub fn csi_node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let drivers = node.down("spec.drivers");
     for before in old.down("spec.drivers").items() {

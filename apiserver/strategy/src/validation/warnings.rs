@@ -1,4 +1,4 @@
-//! What is valid and yet most likely not meant, of kinds that are not pods.
+//! Returns warnings about fields that are valid but deprecated or ambiguous, for kinds other than pods.
 //!
 //! Corresponds to WarningsOnCreate of the strategies, and to warnings.go of pkg/api/{persistentvolume,
 //! persistentvolumeclaim,storage} and pkg/apis/networking.
@@ -12,11 +12,11 @@ type Context<'c> = WriteContext<'c>;
 
 pub fn ingress(_context: &Context<'_>, ingress: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     const ANNOTATION: &str = "kubernetes.io/ingress.class";
-    let is_old_way = ingress.down("metadata.annotations").key(ANNOTATION).is_set()
+    let is_deprecated = ingress.down("metadata.annotations").key(ANNOTATION).is_set()
         && !ingress.down("spec.ingressClassName").is_set()
         && old.is_none();
     let why = || format!("annotation {ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
-    is_old_way.then(why).into_iter().collect()
+    is_deprecated.then(why).into_iter().collect()
 }
 
 pub fn network_policy(_context: &Context<'_>, policy: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
@@ -35,7 +35,7 @@ pub fn network_policy(_context: &Context<'_>, policy: &At<'_>, _old: Option<&At<
         .collect()
 }
 
-/// A range with bits behind its prefix: perhaps one address is meant.
+/// Returns a warning if an address range has bits set beyond its prefix: a single address may be meant.
 fn cidr(at: &At<'_>) -> Option<String> {
     let range: IpNet = at.text().parse().ok()?;
     let one = IpNet::new(range.addr(), range.max_prefix_len()).ok()?;
@@ -46,14 +46,14 @@ fn cidr(at: &At<'_>) -> Option<String> {
     })
 }
 
-/// Annotations of volumes and claims that say what a field says now.
-const OLD_ANNOTATIONS: [(&str, &str, &str); 2] = [
+/// Annotations of volumes and claims that a field has replaced: key, version that deprecated it, field.
+const DEPRECATED_ANNOTATIONS: [(&str, &str, &str); 2] = [
     ("volume.beta.kubernetes.io/storage-class", "v1.8", "storageClassName"),
     ("volume.beta.kubernetes.io/mount-options", "v1.31", "mountOptions"),
 ];
 
-/// Sources of volumes that have gone.
-const OLD_SOURCES: [(&str, &str); 6] = [
+/// Volume sources that no longer work.
+const NON_FUNCTIONAL_SOURCES: [(&str, &str); 6] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -62,9 +62,9 @@ const OLD_SOURCES: [(&str, &str); 6] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-fn old_annotations<'a>(object: &At<'a>) -> impl Iterator<Item = String> + use<'a> {
+fn deprecated_annotations<'a>(object: &At<'a>) -> impl Iterator<Item = String> + use<'a> {
     let annotations = object.down("metadata.annotations");
-    OLD_ANNOTATIONS.into_iter().filter_map(move |(key, since, field)| {
+    DEPRECATED_ANNOTATIONS.into_iter().filter_map(move |(key, since, field)| {
         let at = annotations.key(key);
         at.is_set().then(|| format!("{}: deprecated since {since}; use {field:?} attribute instead", at.path))
     })
@@ -78,19 +78,19 @@ pub fn volume(_context: &Context<'_>, volume: &At<'_>, _old: Option<&At<'_>>) ->
             old_label(&expression.field("key"), &mut found);
         }
     }
-    found.extend(old_annotations(volume));
+    found.extend(deprecated_annotations(volume));
     let reclaim = spec.field("persistentVolumeReclaimPolicy");
     if reclaim.text() == "Recycle" {
         let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
         found.push(format!("{}: {why}", reclaim.path));
     }
-    let gone = OLD_SOURCES.iter().filter(|(source, _)| spec.field(source).is_set());
-    found.extend(gone.map(|(source, why)| format!("{}: {why}", spec.path_of(source))));
+    let used = NON_FUNCTIONAL_SOURCES.iter().filter(|(source, _)| spec.field(source).is_set());
+    found.extend(used.map(|(source, why)| format!("{}: {why}", spec.path_of(source))));
     found
 }
 
 pub fn claim(_context: &Context<'_>, claim: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
-    let mut found: Vec<String> = old_annotations(claim).take(1).collect();
+    let mut found: Vec<String> = deprecated_annotations(claim).take(1).collect();
     found.extend(fraction(&claim.down("spec.resources.requests").key("storage")));
     found
 }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn old_ways_are_warned_of() {
+    fn deprecated_fields_and_annotations_have_a_warning() {
         let class = json!({"annotations": {"kubernetes.io/ingress.class": "nginx"}});
         let backend = json!({"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}});
         assert_eq!(
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_may_be_one_address() {
+    fn a_range_that_may_be_one_address_has_a_warning() {
         let block = |cidr: &str| json!({"spec": {"egress": [{"to": [{"ipBlock": {"cidr": cidr}}]}]}});
         let policy = ("networking.k8s.io/v1", "NetworkPolicy");
         assert_eq!(of(policy, json!({}), block("10.0.0.0/8")), "");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_pods_are_hosts() {
+    fn names_that_are_no_dns_label_have_a_warning() {
         let template =
             json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
         let dotted = json!({"name": "a.b"});

@@ -1,4 +1,4 @@
-//! Admission webhooks: whom to ask, about what.
+//! Validates admission webhook configurations: rules, match conditions, client configuration.
 //!
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
@@ -20,11 +20,11 @@ const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MAX_MATCH_CONDITIONS: usize = 64;
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
-/// As the first versions of the kind knew them.
+/// Includes the values that only the v1beta1 API allowed.
 const ANY_SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 const SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
 
-/// What an update may leave as it was stored once, before anybody looked at it.
+/// Invalid values that an update may keep, because the stored configuration has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tolerated {
     match_conditions: bool,
@@ -42,7 +42,7 @@ impl Tolerated {
         let (new, known): (Vec<Value>, Vec<Value>) = (conditions(&new), conditions(&old));
         let is_reviewed = |hook: &At<'_>| {
             let versions = hook.field("admissionReviewVersions");
-            versions.is_empty() || knows_review(&versions)
+            versions.is_empty() || has_known_version(&versions)
         };
         let has_sound_selectors = |hook: &At<'_>| {
             let mut errors = Errors::new();
@@ -64,7 +64,7 @@ pub fn configuration(_context: &Context<'_>, configuration: &At<'_>, errors: &mu
     webhooks(&configuration.field("webhooks"), Tolerated::default(), errors);
 }
 
-/// Instead of the whole check: what was wrong before may stay so.
+/// Checks an update instead of `configuration`: invalid values of the old object may stay.
 pub fn configuration_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, old) = (new.field("webhooks"), old.field("webhooks"));
     webhooks(&new, Tolerated::of(&new, &old), errors);
@@ -110,7 +110,7 @@ fn webhook(hook: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
     review_versions(&hook.field("admissionReviewVersions"), tolerated, errors);
 }
 
-fn knows_review(versions: &At<'_>) -> bool {
+fn has_known_version(versions: &At<'_>) -> bool {
     versions.items().any(|version| REVIEW_VERSIONS.contains(&version.text()))
 }
 
@@ -127,7 +127,7 @@ fn review_versions(versions: &At<'_>, tolerated: Tolerated, errors: &mut Errors)
         }
         version.check(names::dns1035_label, errors);
     }
-    if !tolerated.review_versions && !knows_review(versions) {
+    if !tolerated.review_versions && !has_known_version(versions) {
         errors.push(versions.invalid("must include at least one of v1, v1beta1"));
     }
 }
@@ -145,8 +145,8 @@ fn fully_qualified(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A list whose star stands alone.
-fn starred(list: &At<'_>, others: &str, errors: &mut Errors) {
+/// Checks that a list is not empty, and that `*` is its only item if it has one.
+fn check_wildcard(list: &At<'_>, others: &str, errors: &mut Errors) {
     if list.is_empty() {
         errors.push(list.required(""));
     }
@@ -157,14 +157,14 @@ fn starred(list: &At<'_>, others: &str, errors: &mut Errors) {
 
 pub fn rule(rule: &At<'_>, errors: &mut Errors) {
     let operations = rule.field("operations");
-    starred(&operations, "operations", errors);
+    check_wildcard(&operations, "operations", errors);
     for operation in operations.items() {
         if !OPERATIONS.contains(&operation.text()) {
             errors.push(operation.not_supported(OPERATIONS));
         }
     }
-    starred(&rule.field("apiGroups"), "API groups", errors);
-    starred(&rule.field("apiVersions"), "API versions", errors);
+    check_wildcard(&rule.field("apiGroups"), "API groups", errors);
+    check_wildcard(&rule.field("apiVersions"), "API versions", errors);
     for version in rule.field("apiVersions").items().filter(|version| version.is_empty()) {
         errors.push(version.required(""));
     }
@@ -172,13 +172,13 @@ pub fn rule(rule: &At<'_>, errors: &mut Errors) {
     rule.field("scope").check_optional_enum(SCOPES, errors);
 }
 
-/// Each resource is compared with those before it; what stars cover is told last.
+/// Checks that no resource is covered by a wildcard before it. The errors about `*/*` and `*` come last.
 fn resources(list: &At<'_>, errors: &mut Errors) {
     if list.is_empty() {
         errors.push(list.required(""));
     }
     let (mut whole, mut everywhere) = (BTreeSet::new(), BTreeSet::new());
-    // Kubernetes remembers the last one alone.
+    // Kubernetes keeps the result for the last resource without a subresource only.
     let mut last_is_named = false;
     for resource in list.items() {
         let text = resource.text();
@@ -279,7 +279,7 @@ fn service(service: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Conditions that `scope` compiles.
+/// Checks match conditions: unique names, and boolean expressions that compile in `scope`.
 pub fn match_conditions(conditions: &At<'_>, scope: &Scope, errors: &mut Errors) {
     if conditions.len() > MAX_MATCH_CONDITIONS {
         let (path, count) = (conditions.path.clone(), conditions.len());
@@ -324,7 +324,7 @@ mod tests {
         })
     }
 
-    /// The fields that are complained of.
+    /// Returns the fields that the errors report.
     fn fields(errors: &[String]) -> Vec<&str> {
         errors
             .iter()
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_may_stay_so() {
+    fn an_update_may_keep_invalid_values() {
         let selector = json!({"matchExpressions": [{"key": "k", "operator": "In", "values": ["-"]}]});
         for (wrong, field) in [
             (
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_reviews_are_looked_at_last() {
+    fn review_versions_are_checked_last() {
         assert_eq!(
             create(hooks(&[json!({"timeoutSeconds": 0, "admissionReviewVersions": ["v1", "v1"]})])),
             [
@@ -391,13 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_another_way_is_told() {
+    fn an_update_may_not_add_invalid_values() {
         let condition = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
         let (one, other) = (condition("nobody.knows"), condition("nobody.asks"));
         let field = "[0].matchConditions[0].expression";
         let before = hooks(std::slice::from_ref(&one));
         assert_eq!(fields(&update(before.clone(), hooks(&[other]))), [field]);
-        // Of webhooks that are not the same number, none is spared.
+        // If the number of webhooks changes, every match condition is checked.
         assert_eq!(fields(&update(before, hooks(&[one, json!({"name": "b.hooks.test"})]))), [field]);
         let (some, odd) = (json!({"sideEffects": "Some"}), json!({"sideEffects": "Odd"}));
         let errors = update(hooks(&[some]), hooks(&[odd]));

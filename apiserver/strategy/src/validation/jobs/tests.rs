@@ -1,4 +1,4 @@
-//! What is wrong with a job or a cron job, in the order in which Kubernetes says so.
+//! Tests the errors of invalid Jobs and CronJobs, in Kubernetes' order.
 
 use crate::testing::{at, create, update, update_of};
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn policies_of_failure_and_success() {
     );
 }
 
-/// A job as it lies in the store, with the labels that its creation gave it.
+/// Returns a stored Job, with the selector and the labels that the server has generated.
 fn stored(changes: &[(&str, Value)]) -> Value {
     let labels = json!({"controller-uid": "u", "job-name": "a", "batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "a"});
     let mut all = vec![
@@ -167,7 +167,7 @@ fn stored(changes: &[(&str, Value)]) -> Value {
 }
 
 #[test]
-fn selectors_that_are_made_stay_made() {
+fn a_selector_is_the_generated_one() {
     let odd = stored(&[
         ("/spec/template/metadata/labels/job-name", json!("b")),
         ("/spec/selector/matchLabels", json!({"x": "y"})),
@@ -184,7 +184,7 @@ fn selectors_that_are_made_stay_made() {
 }
 
 #[test]
-fn a_job_that_waits_may_move_and_nothing_else() {
+fn a_suspended_job_without_pods_may_change_its_scheduling_directives_only() {
     let changed = |suspend: bool, changes: &[(&str, Value)]| {
         let old = stored(&[("/spec/suspend", json!(suspend))]);
         let mut new = old.clone();
@@ -210,7 +210,7 @@ fn a_job_that_waits_may_move_and_nothing_else() {
 }
 
 #[test]
-fn a_status_says_one_thing() {
+fn a_status_does_not_contradict_itself() {
     let statused = |old: Value, new: Value| {
         let with = |status: Value| stored(&[("/status", status)]);
         update_of("status", with(old), with(new))
