@@ -1,5 +1,5 @@
-//! Admission policies in CEL: one that refuses, with a custom resource as its parameter, one that warns, and one that
-//! mutates objects.
+//! Tests admission policies in CEL: one refuses by a parameter that is a custom resource, one warns, and one mutates
+//! objects.
 
 use crate::cluster;
 use e2e::store::Store;
@@ -116,10 +116,10 @@ fn policies_refuse_warn_and_change() {
     let generation = "wait validatingadmissionpolicy --for=jsonpath={.status.observedGeneration}=1 --timeout=60s";
     apply(MISTAKEN);
     kubectl.ok(&format!("{generation} few-replicas owned mistaken"));
-    let told = "get validatingadmissionpolicy -o jsonpath={.items[*].status.typeChecking}";
+    let type_checking = "get validatingadmissionpolicy -o jsonpath={.items[*].status.typeChecking}";
     let warning = r#""fieldRef":"spec.validations[0].expression","warning":"apps/v1, Kind=Deployment: ERROR: \u003cinput\u003e:1:12: undefined field 'replica'\n | object.spec.replica"#;
-    let told = kubectl.ok(told);
-    assert!(told.starts_with("{} {") && told.ends_with(" {}") && told.contains(warning), "{told}");
+    let printed = kubectl.ok(type_checking);
+    assert!(printed.starts_with("{} {") && printed.ends_with(" {}") && printed.contains(warning), "{printed}");
 
     let create = "create deployment web --image=i --replicas=";
     let few =

@@ -1,5 +1,5 @@
-//! Admission webhooks over TLS, by URL and behind a Service: those that mutate and refuse, and those that hang, send wrong
-//! answers, loop, or are down.
+//! Tests admission webhooks, by URL and behind a Service: some mutate or refuse objects, and others hang, send wrong
+//! answers, call the server again, or are down.
 
 use crate::program;
 use crate::webhook_server::{serve, service};
@@ -22,10 +22,10 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Label that selects the webhook of an object.
+/// Label of an object with the name of the webhook that reviews it.
 const LABEL: &str = "hook";
 
-/// Client of the administrator, once there is a server.
+/// The administrator's client. It is set once the server runs, which is after the webhooks.
 type Admin = Arc<OnceLock<Client>>;
 
 fn map(name: &str, hook: &str) -> Value {
@@ -48,7 +48,7 @@ fn denied(review: &Value, why: &str) -> String {
     reviewed(review, json!({"allowed": false, "status": status, "warnings": ["think again"]}))
 }
 
-/// Answers depending on the path.
+/// Answers a review. The path selects the webhook's behaviour.
 async fn answer(env: Env, admin: Admin, request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
     let bytes = to_bytes(request.into_body(), 1 << 20).await.unwrap_or_default();
@@ -78,7 +78,7 @@ async fn answer(env: Env, admin: Admin, request: Request<Body>) -> Result<Respon
     Ok(Response::new(Body::from(text)))
 }
 
-/// Returns a webhook for the ConfigMaps with its name as a label.
+/// Returns a webhook that reviews the ConfigMaps whose label has its name.
 fn webhook(name: &str, client: Value, failure_policy: &str) -> Value {
     json!({
         "name": format!("{name}.hooks.test"), "clientConfig": client, "failurePolicy": failure_policy,
@@ -95,12 +95,13 @@ fn configuration(kind: &str, webhooks: &[Value]) -> Value {
     })
 }
 
-struct World {
+/// The administrator's kubectl, and the folder of its files.
+struct Admission {
     kubectl: Kubectl,
     directory: PathBuf,
 }
 
-impl World {
+impl Admission {
     fn file(&self, name: &str, object: &Value) -> String {
         let file = self.directory.join(name);
         std::fs::write(&file, object.to_string()).unwrap();
@@ -119,7 +120,8 @@ impl World {
     }
 }
 
-async fn start(directory: &Path, env: &Env) -> (World, ApiServer, String, Value) {
+/// Starts the webhooks and the server. Also returns the webhooks' certificate authority and their Service.
+async fn start(directory: &Path, env: &Env) -> (Admission, ApiServer, String, Value) {
     let authority = Authority::load_or_create(&directory.join("hooks"), env.wall()).unwrap();
     let (own, admin) = (env.clone(), Admin::default());
     let known = admin.clone();
@@ -129,29 +131,29 @@ async fn start(directory: &Path, env: &Env) -> (World, ApiServer, String, Value)
     let kubeconfig = server.data_dir.pki_of("admin").join("kubeconfig");
     let connection = kubeconfig::read(&kubeconfig).unwrap();
     assert!(admin.set(Client::connect(env, &connection, "hooks").unwrap()).is_ok());
-    let world = World { kubectl: Kubectl::new(&kubeconfig, directory), directory: directory.to_owned() };
+    let admission = Admission { kubectl: Kubectl::new(&kubeconfig, directory), directory: directory.to_owned() };
     let bundle = BASE64.encode(&authority.cert_pem);
-    (world, server, bundle, service(address))
+    (admission, server, bundle, service(address))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
     let directory = tempfile::tempdir().unwrap();
     let env = Env::system().child();
-    let (world, _server, bundle, service) = start(directory.path(), &env).await;
-    let kubectl = &world.kubectl;
+    let (admission, _server, bundle, service) = start(directory.path(), &env).await;
+    let kubectl = &admission.kubectl;
     let address = service["metadata"]["annotations"].as_object().unwrap().values().next().unwrap().clone();
     let by_url =
         |path: &str| json!({"url": format!("https://{}/{path}", address.as_str().unwrap()), "caBundle": bundle});
     // A port that was free a moment ago has no listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let down = json!({"url": format!("https://{free}/down"), "caBundle": bundle});
-    kubectl.ok(&format!("apply -f {}", world.file("service.json", &service)));
+    kubectl.ok(&format!("apply -f {}", admission.file("service.json", &service)));
     let by_service =
         json!({"service": {"namespace": "default", "name": "hooks", "path": "/service"}, "caBundle": bundle});
     let of_url = |name: &str| webhook(name, by_url(name), "Fail");
-    world.configure("Mutating", &[of_url("fill"), of_url("misfit")]);
-    world.configure(
+    admission.configure("Mutating", &[of_url("fill"), of_url("misfit")]);
+    admission.configure(
         "Validating",
         &[
             of_url("deny"),
@@ -165,10 +167,10 @@ async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
             webhook("hang-ignored", by_url("hang"), "Ignore"),
         ],
     );
-    wait::until("the webhooks are asked", || !world.create("deny", "--dry-run=server").success);
+    wait::until("the webhooks are asked", || !admission.create("deny", "--dry-run=server").success);
 
     let data = |flags: &str| {
-        let made = world.create("fill", &format!("{flags} -o jsonpath={{.data}}"));
+        let made = admission.create("fill", &format!("{flags} -o jsonpath={{.data}}"));
         assert!(made.success, "{}", made.stderr);
         made.stdout
     };
@@ -206,19 +208,19 @@ async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
         ),
         ("loop", "loop.hooks.test".to_owned()),
     ] {
-        let refused = world.create(hook, "");
+        let refused = admission.create(hook, "");
         assert!(!refused.success && refused.stderr.contains(&why), "{hook}: {}\n{why}", refused.stderr);
     }
-    assert!(world.create("deny", "").stderr.contains("Warning: think again"));
+    assert!(admission.create("deny", "").stderr.contains("Warning: think again"));
     for hook in ["down-ignored", "hang-ignored"] {
-        let made = world.create(hook, "");
+        let made = admission.create(hook, "");
         assert!(made.success, "{hook}: {}", made.stderr);
     }
     let names = kubectl.ok(&format!("get configmaps -l {LABEL} -o jsonpath={{.items[*].metadata.name}}"));
     assert_eq!(names, "map-down-ignored map-fill map-hang-ignored", "what was refused is not there");
     // A user whose own webhook refuses everything can still delete it.
     kubectl.ok("delete validatingwebhookconfiguration hooks");
-    wait::until("nobody refuses any more", || world.create("deny", "").success);
+    wait::until("nobody refuses any more", || admission.create("deny", "").success);
     env.shutdown().cancel();
     env.drain().await;
 }

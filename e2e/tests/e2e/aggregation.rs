@@ -1,5 +1,5 @@
-//! Two API servers, of which one serves an aggregated group: kubectl's view through the first server, also while the second
-//! one is away and after its return.
+//! Tests an API server that aggregates a group of a second one: kubectl uses the group through the first server,
+//! before, while and after the second one is down.
 
 use crate::{etcd, program};
 use base64::Engine;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 const BOOKS: &str = "/apis/books.example/v1/namespaces/default/books";
 const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.books.example";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Additional names in the second server's certificate.
+/// Names in the second server's certificate.
 const NAMES: [&str; 9] = [
     "localhost",
     "127.0.0.1",
@@ -50,7 +50,7 @@ const DEFINITION: &str = r#"{
 const BOOK: &str =
     r#"{"apiVersion": "books.example/v1", "kind": "Book", "metadata": {"name": "moby"}, "spec": {"pages": 635}}"#;
 
-/// Starts a server that serves books, and trusts a proxy named `aggregator`.
+/// Starts the second server, which serves books and trusts a proxy named `aggregator`.
 async fn second(directory: &Path, proxies: &Path, now: Timestamp) -> ApiServer {
     let data_dir = DataDir::open(&directory.join("second")).unwrap();
     let authority = Authority::load_or_create(&data_dir.pki().join("ca"), now).unwrap();
@@ -67,7 +67,7 @@ async fn second(directory: &Path, proxies: &Path, now: Timestamp) -> ApiServer {
     ApiServer::start_in(program(), Arc::new(data_dir), Store::Embedded, &flags).await
 }
 
-/// Starts a server that authenticates to others as `aggregator`.
+/// Starts the first server, which authenticates to other servers as `aggregator`.
 async fn first(directory: &Path, proxies: &Authority, store: Store<'_>, now: Timestamp) -> ApiServer {
     let pair = proxies.issue(&Subject { common_name: "aggregator", ..Subject::default() }, now).unwrap();
     let (cert, key) = (directory.join("aggregator.crt"), directory.join("aggregator.key"));
@@ -79,25 +79,25 @@ async fn first(directory: &Path, proxies: &Authority, store: Store<'_>, now: Tim
     ApiServer::start_in(program(), Arc::new(data_dir), store, &flags.each_ref().map(String::as_str)).await
 }
 
-async fn ask(client: &Client, ask: RawRequest) -> Answer {
-    ask.send(client).await.unwrap()
+async fn send(client: &Client, request: RawRequest) -> Answer {
+    request.send(client).await.unwrap()
 }
 
 async fn create(client: &Client, path: &str, body: &str) {
-    let answer = ask(client, RawRequest::post(path, body)).await;
+    let answer = send(client, RawRequest::post(path, body)).await;
     assert_eq!(answer.code, 201, "{}", answer.text);
 }
 
 async fn patch(client: &Client, body: &Value) {
-    let answer = ask(client, RawRequest::patch(API_SERVICE, "application/merge-patch+json", &body.to_string())).await;
+    let answer = send(client, RawRequest::patch(API_SERVICE, "application/merge-patch+json", &body.to_string())).await;
     assert_eq!(answer.code, 200, "{}", answer.text);
 }
 
-/// Waits until the condition has a reason; returns its message.
+/// Waits until the APIService's condition has a reason. Returns the condition's message.
 async fn condition(client: &Client, reason: &str) -> String {
     let mut condition = Value::Null;
     wait::until_async(&format!("the APIService says {reason}"), async || {
-        condition = ask(client, RawRequest::get(API_SERVICE)).await.body["status"]["conditions"][0].clone();
+        condition = send(client, RawRequest::get(API_SERVICE)).await.body["status"]["conditions"][0].clone();
         condition["reason"] == reason
     })
     .await;
@@ -105,7 +105,7 @@ async fn condition(client: &Client, reason: &str) -> String {
 }
 
 async fn freshness(client: &Client) -> Value {
-    let groups = ask(client, RawRequest::get("/apis").header("accept", AGGREGATED)).await.body;
+    let groups = send(client, RawRequest::get("/apis").header("accept", AGGREGATED)).await.body;
     let groups = groups["items"].as_array().unwrap().clone();
     let books = groups.into_iter().find(|group| group["metadata"]["name"] == "books.example");
     books.map_or(Value::Null, |group| group["versions"][0]["freshness"].clone())
@@ -121,7 +121,7 @@ async fn a_group_of_another_server(store: Store<'_>) {
     let (near, far) = (first.client(&first.admin), second.client(&second.admin));
     create(&far, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).await;
 
-    // The annotation of the Service has the real address.
+    // The annotation of the Service has the second server's address.
     let uri: Uri = second.admin.server.parse().unwrap();
     let service = json!({
         "metadata": {"name": "books", "annotations": {SERVICE_ENDPOINT: uri.authority().unwrap().as_str()}},
@@ -149,10 +149,10 @@ async fn a_group_of_another_server(store: Store<'_>) {
     assert!(kubectl.ok("explain book.spec.pages").contains("How many there are between the covers."));
     assert!(kubectl.ok("get apiservice v1.books.example").contains("default/books"));
     assert!(kubectl.ok("get apiservices").contains("v1.apps"));
-    let watched = ask(&near, RawRequest::get(&format!("{BOOKS}?watch=1&resourceVersion=0&timeoutSeconds=1"))).await;
+    let watched = send(&near, RawRequest::get(&format!("{BOOKS}?watch=1&resourceVersion=0&timeoutSeconds=1"))).await;
     assert!(watched.text.starts_with(r#"{"type":"ADDED""#), "{}", watched.text);
 
-    // This server allows ann to read books; the other server, which gets her name, refuses it.
+    // The first server allows ann to list books. The second one gets her name from it, and refuses.
     kubectl.ok("create clusterrole reader --verb=get,list --resource=configmaps");
     let rule = json!({"rules": [{"apiGroups": ["books.example"], "resources": ["books"], "verbs": ["list"]}]});
     let role = RawRequest::patch(
@@ -160,14 +160,14 @@ async fn a_group_of_another_server(store: Store<'_>) {
         "application/merge-patch+json",
         &rule.to_string(),
     );
-    assert_eq!(ask(&near, role).await.code, 200);
+    assert_eq!(send(&near, role).await.code, 200);
     kubectl.ok("create clusterrolebinding reader --clusterrole=reader --user=ann");
     let refused = kubectl.fails("get books --as=ann");
     assert!(refused.contains(r#"User "ann" cannot list resource "books" in API group "books.example""#), "{refused}");
-    let of_second = ask(&far, RawRequest::get(BOOKS)).await.body;
+    let of_second = send(&far, RawRequest::get(BOOKS)).await.body;
     assert_eq!(of_second["items"][0]["spec"]["pages"], 635, "the other server has it");
     assert!(
-        ask(&near, RawRequest::get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")).await.body["items"]
+        send(&near, RawRequest::get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")).await.body["items"]
             .as_array()
             .unwrap()
             .is_empty()
@@ -176,17 +176,17 @@ async fn a_group_of_another_server(store: Store<'_>) {
     second.kill();
     condition(&near, "FailedDiscoveryCheck").await;
     wait::until_async("the group is stale", async || freshness(&near).await == "Stale").await;
-    let gone = ask(&near, RawRequest::get(BOOKS)).await;
+    let gone = send(&near, RawRequest::get(BOOKS)).await;
     assert_eq!((gone.code, gone.text.as_str()), (503, "service unavailable\n"));
     assert!(
         kubectl.ok("get configmaps").contains("kube-root-ca.crt") || kubectl.ok("get namespaces").contains("default")
     );
     second.restart().await;
     condition(&near, "Passed").await;
-    wait::until_async("books are back", async || ask(&near, RawRequest::get(BOOKS)).await.code == 200).await;
+    wait::until_async("books are back", async || send(&near, RawRequest::get(BOOKS)).await.code == 200).await;
     assert_eq!(freshness(&near).await, "Current");
     kubectl.ok("delete apiservice v1.books.example");
-    assert_eq!(ask(&near, RawRequest::get(BOOKS)).await.code, 404);
+    assert_eq!(send(&near, RawRequest::get(BOOKS)).await.code, 404);
 }
 
 #[tokio::test]

@@ -91,8 +91,8 @@ async fn is_ready(client: &Client) -> bool {
     of(client, RawRequest::get("/readyz")).await.code == 200
 }
 
-async fn of(client: &Client, ask: RawRequest) -> Answer {
-    ask.send(client).await.expect("the server is there")
+async fn of(client: &Client, request: RawRequest) -> Answer {
+    request.send(client).await.expect("the server is there")
 }
 
 fn config_map(name: &str, text: &str) -> RawRequest {

@@ -1,4 +1,4 @@
-//! Bad input gets Kubernetes' code, reason and message, and nothing is stored.
+//! Tests that kubectl prints Kubernetes' messages for bad input, and that nothing is stored.
 
 use crate::cluster;
 use e2e::store::Store;

@@ -1,4 +1,4 @@
-//! A user's certificate signing request is approved, and the certificate works; a node's request is approved
+//! Tests certificate signing requests: a user's is approved, and the certificate works; a node's is approved
 //! automatically.
 
 use crate::cluster;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 const USAGES: &str = "[digital signature, client auth]";
 
-/// Returns a CertificateSigningRequest, and its key.
+/// Returns the manifest of a CertificateSigningRequest, and its key.
 fn manifest(name: &str, organization: &str, common_name: &str, signer: &str) -> (String, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -40,8 +40,8 @@ fn certificate(kubectl: &Kubectl, name: &str) -> String {
     String::from_utf8(pem).unwrap()
 }
 
-/// Returns a connection with this certificate.
-fn owner(admin: &Path, directory: &Path, cert: String, key: &KeyPair) -> Kubectl {
+/// Returns a kubectl that authenticates with this certificate.
+fn kubectl_with(admin: &Path, directory: &Path, cert: String, key: &KeyPair) -> Kubectl {
     let connection = kubeconfig::read(admin).unwrap();
     let connection =
         kubeconfig::Connection { client_cert_pem: Some(cert), client_key_pem: Some(key.serialize_pem()), ..connection };
@@ -62,18 +62,19 @@ fn what_is_approved_is_signed_and_works() {
     assert!(
         kubectl.ok("certificate approve ada").contains("certificatesigningrequest.certificates.k8s.io/ada approved")
     );
-    let ada = owner(&admin, directory.path(), certificate(&kubectl, "ada"), &key);
+    let ada = kubectl_with(&admin, directory.path(), certificate(&kubectl, "ada"), &key);
     assert!(kubectl.ok("get csr ada").contains("Approved,Issued"));
     let who = ada.ok("auth whoami");
     assert!(who.contains("ada") && who.contains("dev"), "{who}");
     assert!(ada.fails("get nodes").contains(r#"User "ada" cannot list resource "nodes""#));
 
-    // A kubelet's own request is approved automatically; a request that the signer does not permit fails with a condition.
+    // A kubelet's own request is approved automatically; a request that the signer does not permit fails with a
+    // condition.
     let role = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
     kubectl.ok(&format!("create clusterrolebinding nodes --clusterrole={role} --group=system:nodes"));
     let (request, key) = manifest("node", "system:nodes", "system:node:node-0", "kube-apiserver-client-kubelet");
     kubectl.with_input("create -f - --as=system:node:node-0 --as-group=system:nodes", &request).succeeded();
-    let node = owner(&admin, directory.path(), certificate(&kubectl, "node"), &key);
+    let node = kubectl_with(&admin, directory.path(), certificate(&kubectl, "node"), &key);
     assert!(node.ok("get node node-0").contains("Ready"));
     let (request, _) = manifest("other", "dev", "ada", "kube-apiserver-client-kubelet");
     kubectl.with_input("create -f -", &request).succeeded();

@@ -1,4 +1,4 @@
-//! `docker-compose up` of a fresh clone, and failures of its parts.
+//! Tests `docker-compose up` in a fresh clone, and failures of single containers.
 
 use crate::tour;
 use component_base_testing::test_needs;
@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROJECT: &str = "orrery-test";
-/// User of the containers by default.
+/// Default user ID of the containers.
 const USER: &str = "1000";
-/// Names of the image and of the compose files.
+/// Name of the project's image.
 const IMAGE: &str = "orrery";
+/// Compose files with one etcd member, and with three.
 const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
 const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
 
-/// The compose file in its own clone.
+/// The running containers of the compose files of a clone.
 struct Stack<'a> {
     engine: &'a Engine,
     clone: &'a Path,
@@ -122,7 +123,7 @@ fn the_compose_file() {
     a_member_is_cut_off(&stack);
 }
 
-/// The binary is the statically linked release, which runs outside its image too.
+/// Takes the tour with the image's binary, which is statically linked and so runs outside its image too.
 fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("orrery");
@@ -137,7 +138,7 @@ fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
     cluster.stop();
 }
 
-/// Copies the working tree to a constant path, since compilers record it.
+/// Copies the working tree to a constant path, since compilers record the path in their results.
 fn clone(data: &Path) -> PathBuf {
     let clone = data.join("clone");
     let _ = std::fs::remove_dir_all(&clone);
@@ -145,7 +146,7 @@ fn clone(data: &Path) -> PathBuf {
     let copy = "git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C \"$1\"";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     must(Command::new("sh").args(["-ec", copy, "sh"]).arg(&clone).current_dir(workspace));
-    // The folder to which the containers' user writes the kubeconfig.
+    // The containers' user writes the kubeconfig into this folder.
     must(Command::new("chown").arg(format!("{USER}:{USER}")).arg(clone.join("compose")));
     clone
 }
@@ -159,15 +160,15 @@ fn only_the_apiserver_reaches_etcd(stack: &Stack<'_>) {
     }
 }
 
-/// Checks the memory limit in the engine and in the kernel.
+/// Checks in the engine and in the kernel that the processes are not root and have no capabilities.
 fn nothing_is_root(stack: &Stack<'_>, services: &[&str]) {
     for service in services {
         let container = stack.compose(&format!("ps --quiet {service}"));
         let inspect = |format: &str| {
             must(stack.engine.docker().args(["inspect", &format!("--format={format}"), container.trim()]))
         };
-        let asked = inspect("{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}}");
-        assert_eq!(asked.trim(), format!("{USER}:{USER} true [ALL]"), "{service}");
+        let configured = inspect("{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}}");
+        assert_eq!(configured.trim(), format!("{USER}:{USER} true [ALL]"), "{service}");
         let process = inspect("{{.State.Pid}}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", process.trim())).unwrap();
         let line = |name: &str| {

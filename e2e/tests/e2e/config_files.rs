@@ -1,5 +1,5 @@
-//! `--config` of the components that have it: a file sets what flags set, flags win, and an invalid file is refused with
-//! one line.
+//! `--config` of the components that have it: a file sets what flags set, flags win, and an invalid file is refused
+//! with one line.
 
 use clap::Args;
 use component_base::command;

@@ -1,4 +1,4 @@
-//! A custom resource whose versions a webhook converts, over TLS, by URL and behind a Service.
+//! Tests a custom resource whose versions a webhook converts, by URL and behind a Service.
 
 use crate::program;
 use crate::webhook_server::{serve, service};
@@ -16,7 +16,7 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
-/// Version 1 has `spec.address`, version 2 has `spec.host` and `spec.port`.
+/// Converts an object to another version. Version 1 has `spec.address`; version 2 has `spec.host` and `spec.port`.
 fn converted(object: &Value, to: &Value) -> Value {
     let mut object = object.clone();
     let spec = object["spec"].take();

@@ -81,11 +81,11 @@ async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut
                 known.unanswered = Some(number);
                 let body =
                     json!({"metadata": {"name": name(writer)}, "data": {"number": number.to_string()}}).to_string();
-                let ask = match number {
+                let request = match number {
                     1 => RawRequest::post(CONFIG_MAPS, body),
                     _ => RawRequest::put(&format!("{CONFIG_MAPS}/{}", name(writer)), body),
                 };
-                let Ok(answer) = ask.send(&client).await else { return };
+                let Ok(answer) = request.send(&client).await else { return };
                 assert!(answer.code < 300 || answer.code >= 500, "{}: {}", answer.code, answer.body);
                 if answer.code >= 500 {
                     return;

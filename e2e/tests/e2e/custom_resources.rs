@@ -1,4 +1,4 @@
-//! Custom resources: a definition, its objects, and the cluster's treatment of both.
+//! Tests a custom resource from its definition to its deletion, and the CEL rules of a definition.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -140,7 +140,7 @@ fn a_definition_lives_and_takes_its_objects_with_it() {
     cluster.stop();
 }
 
-/// CEL rules of a definition are enforced, and an invalid rule is refused.
+/// Checks that the CEL rules of a definition are enforced, and that an invalid rule is refused.
 fn rules_are_kept(kubectl: &Kubectl, directory: &Path) {
     let wrong = RULED.replace("self.min <= self.max", "self.min <= self.most");
     let refused = kubectl.fails(&format!("create -f {}", file(directory, "wrong.yaml", &wrong)));

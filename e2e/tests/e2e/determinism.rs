@@ -1,8 +1,8 @@
-//! A simulation depends only on its seed: the same log in another process, and another log with another seed.
+//! Tests that a simulation depends only on its seed: another process writes the same log, and another seed another log.
 
 use std::process::{Child, Command, Stdio};
 
-/// A run in its own process.
+/// Starts a run in its own process.
 fn start(scenario: &str, seed: u64) -> Child {
     Command::new(env!("CARGO_BIN_EXE_orrery-under-simulation"))
         .args([scenario, &seed.to_string()])
@@ -13,7 +13,7 @@ fn start(scenario: &str, seed: u64) -> Child {
         .unwrap()
 }
 
-/// Waits for its log. Panics with the timelines of the objects if the run violated an invariant.
+/// Waits for the end of a run, and returns its log. Panics with timelines of the objects if it violated an invariant.
 fn finish(run: Child) -> String {
     let output = run.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -24,7 +24,7 @@ pub fn log(scenario: &str, seed: u64) -> String {
     finish(start(scenario, seed))
 }
 
-/// Runs two at the same time, so that the machine's timing differs.
+/// Runs a seed twice and returns the log. Both run at the same time, so that the timing of the machine differs.
 fn repeats(scenario: &str, seed: u64) -> String {
     let second = start(scenario, seed);
     let (first, second) = (log(scenario, seed), finish(second));

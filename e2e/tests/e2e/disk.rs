@@ -1,4 +1,4 @@
-//! A full or read-only disk: the server logs one clear line, and loses nothing.
+//! Tests full and read-only disks: the server loses nothing, and `up` ends with one line that names the reason.
 
 use crate::program;
 use component_base_testing::test_needs;
@@ -12,11 +12,11 @@ use std::process::Command;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A file system that is mounted on a folder as long as this value lives.
+/// A folder on which a file system is mounted as long as this value lives.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    /// `None`, and the test recorded as skipped, where this process may not mount.
+    /// Mounts a file system in memory. If this process may not mount, returns `None` and records the test as skipped.
     #[track_caller]
     fn tmpfs(folder: &'a Path, options: &str) -> Option<Self> {
         let mut command = Command::new("mount");

@@ -1,4 +1,4 @@
-//! Encryption at rest: `etcdctl get` shows only ciphertext, and keys are rotated.
+//! Tests encryption at rest: `etcdctl get` shows only ciphertext of Secrets, and keys can be rotated.
 
 use crate::{etcd, program};
 use component_base_testing::etcd_process::EtcdProcess;
@@ -19,8 +19,9 @@ const BOX: &str = "secretbox: {keys: [{name: third, secret: AAECAwQFBgcICQoLDA0O
 const TWO_BOXES: &str = "secretbox: {keys: [{name: fourth, secret: CQECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}, \
                          {name: third, secret: AAECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
 const NEW_BOX: &str = "secretbox: {keys: [{name: fourth, secret: CQECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
-/// A key under the name of another one.
-const FALSE_BOX: &str = "secretbox: {keys: [{name: fourth, secret: BwECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
+/// A wrong key under the name of another one.
+const WRONG_BOX: &str = "secretbox: {keys: [{name: fourth, secret: BwECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
+/// Content of the Secrets.
 const WORD: &str = "a-word-that-nobody-reads";
 
 struct Encrypted {
@@ -31,14 +32,15 @@ struct Encrypted {
 }
 
 impl Encrypted {
-    /// `None`, and the test recorded as skipped, where there is no etcd or nothing to look into it.
+    /// Starts a server on etcd with these encryption providers. If etcd or `etcdctl` is missing, returns `None` and
+    /// records the test as skipped.
     async fn start(directory: &Path, providers: &[&str]) -> Option<Self> {
         if std::env::var_os("ETCDCTL").is_none() && !needs("etcdctl", "etcd-client") {
             return None;
         }
         let etcd = etcd(directory)?;
         let file = directory.join("encryption.yaml");
-        say(&file, providers);
+        write_config(&file, providers);
         let data_dir = Arc::new(DataDir::open(&directory.join("data")).unwrap());
         let flag = format!("--encryption-provider-config={}", file.display());
         let flags = [flag.as_str(), "--encryption-provider-config-automatic-reload=true"];
@@ -50,7 +52,7 @@ impl Encrypted {
     /// Restarts the server with other providers.
     async fn restart(&mut self, providers: &[&str]) {
         self.server.stop();
-        say(&self.file, providers);
+        write_config(&self.file, providers);
         self.server.restart().await;
     }
 
@@ -65,8 +67,9 @@ impl Encrypted {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Checks the prefix of a stored Secret, and that only the prefix of JSON goes with readable JSON.
     #[track_caller]
-    fn lies_as(&self, name: &str, prefix: &str) {
+    fn is_stored_with(&self, name: &str, prefix: &str) {
         let stored = self.at_rest(name);
         assert!(stored.starts_with(prefix), "{name}: {stored}");
         assert_eq!(stored.contains("\"kind\":\"Secret\""), prefix.starts_with('{'), "{name}: {stored}");
@@ -80,8 +83,8 @@ impl Encrypted {
     }
 }
 
-/// Replaces the configuration atomically.
-fn say(path: &Path, providers: &[&str]) {
+/// Replaces the encryption configuration atomically.
+fn write_config(path: &Path, providers: &[&str]) {
     let providers: String = providers.iter().map(|provider| format!("  - {provider}\n")).collect();
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  \
@@ -98,7 +101,7 @@ async fn what_etcd_holds_of_secrets_is_cipher_text() {
     let Some(mut cluster) = Encrypted::start(directory.path(), &[IDENTITY]).await else { return };
     let create = |name: &str| format!("create secret generic {name} --from-literal=word={WORD}");
     cluster.kubectl.ok(&create("old"));
-    cluster.lies_as("old", "{");
+    cluster.is_stored_with("old", "{");
     let mut before = "{";
     for (number, (providers, prefix)) in [
         (&[CBC, IDENTITY][..], "k8s:enc:aescbc:v1:first:"),
@@ -111,15 +114,15 @@ async fn what_etcd_holds_of_secrets_is_cipher_text() {
     .enumerate()
     {
         cluster.restart(providers).await;
-        // What was there is read, and lies as it lay; what is written lies as it is said now.
+        // An old Secret can be read and is stored as before. A new one is stored with the first provider.
         cluster.reads("old");
-        cluster.lies_as("old", before);
+        cluster.is_stored_with("old", before);
         let new = format!("new{number}");
         cluster.kubectl.ok(&create(&new));
-        cluster.lies_as(&new, prefix);
+        cluster.is_stored_with(&new, prefix);
         let replaced = cluster.kubectl.shell(directory.path(), "kubectl get secrets -A -o json | kubectl replace -f -");
         assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stdout));
-        cluster.lies_as("old", prefix);
+        cluster.is_stored_with("old", prefix);
         before = prefix;
     }
     cluster.restart(&[IDENTITY]).await;
@@ -135,7 +138,7 @@ async fn without_the_key_nobody_reads_and_with_it_everybody_again() {
     for (providers, why) in [
         (&[GCM][..], "no matching prefix found"),
         (&[IDENTITY], "identity transformer tried to read encrypted data"),
-        (&[FALSE_BOX], "output array was not large enough for encryption"),
+        (&[WRONG_BOX], "output array was not large enough for encryption"),
     ] {
         cluster.restart(providers).await;
         let refused = cluster.kubectl.fails("get secret lost");
@@ -143,14 +146,14 @@ async fn without_the_key_nobody_reads_and_with_it_everybody_again() {
         let refused = cluster.kubectl.fails("get secrets");
         let key = r#"unable to transform key "/registry/secrets/default/lost""#;
         assert!(refused.contains(&format!("Internal error occurred: {key}: {why}")), "{refused}");
-        // It is a matter of these secrets alone.
+        // Other objects, and Secrets of other namespaces, are not affected.
         assert_eq!(cluster.kubectl.ok("get configmap there -o jsonpath={.data.a}"), "1");
         cluster.kubectl.ok("-n kube-public get secrets");
         cluster.kubectl.ok("-n kube-public create secret generic other --from-literal=a=1");
         cluster.kubectl.ok("-n kube-public delete secret other");
     }
-    // The key comes back while the server runs.
-    say(&cluster.file, &[FALSE_BOX, NEW_BOX]);
+    // The key is added again while the server runs.
+    write_config(&cluster.file, &[WRONG_BOX, NEW_BOX]);
     wait::until("the list is mended", || cluster.kubectl.run("get secrets").success);
     cluster.reads("lost");
 }

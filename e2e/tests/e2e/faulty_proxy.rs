@@ -1,4 +1,4 @@
-//! Reflectors behind a faulty proxy end equal to the store, and never go back to older versions.
+//! Tests that reflectors behind a faulty proxy end equal to the store, and never report an older version again.
 
 use crate::{etcd, program};
 use client::{Api, Cached, Client, DeleteOptions, DynamicApi, Informer, Informers, ListOptions, Patch, PatchOptions};
@@ -27,38 +27,39 @@ use std::time::Duration;
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Number of objects, which are created, changed, deleted and created again.
 const NAMES: usize = 7;
-/// Number of faults for reflectors behind a port; few, since each is followed by a doubling pause in real time.
+/// Number of faults for this project's reflectors behind a port. It is small, since the pause after each fault doubles.
 const FAULTS_IN_REAL_TIME: usize = 3;
 /// Number of writes between two checks of a waiting test.
-const WRITES_PER_LOOK: usize = 4;
+const WRITES_PER_CHECK: usize = 4;
 /// Number of writes in virtual time, more than enough for every fault.
 const WRITES: usize = 20_000;
 const NAMESPACE: &str = "default";
 
-/// Keys (`namespace/name`) and revisions.
-type Held = BTreeMap<String, u64>;
+/// Revisions of objects by key (`namespace/name`).
+type Revisions = BTreeMap<String, u64>;
 
 /// A running reflector behind its own proxy.
 struct Follower {
     about: String,
     proxy: HttpProxy,
-    held: Box<dyn Fn() -> Held>,
+    /// Returns the content of the reflector's store.
+    revisions: Box<dyn Fn() -> Revisions>,
     reported: Arc<Mutex<Reported>>,
 }
 
-/// The state that a reflector has reported to its handlers.
+/// The changes that a reflector has reported to its handlers.
 #[derive(Default)]
 struct Reported {
-    newest: Held,
-    /// Versions that went back.
-    taken_back: Vec<String>,
+    newest: Revisions,
+    /// Reports of an older version than before.
+    regressions: Vec<String>,
 }
 
 impl Reported {
     fn record(&mut self, name: &str, revision: u64) {
         let newest = self.newest.entry(name.to_owned()).or_default();
         if revision < *newest {
-            self.taken_back.push(format!("{name} was at {newest} and goes back to {revision}"));
+            self.regressions.push(format!("{name} was at {newest} and goes back to {revision}"));
         }
         *newest = revision.max(*newest);
     }
@@ -82,7 +83,7 @@ fn kube_rs_entry(object: &kube_rs::ConfigMap) -> (String, u64) {
 }
 
 impl Follower {
-    /// Returns an informer of this project, not started yet.
+    /// Makes a follower of this project's informer, which is not started yet.
     fn ours<T: Cached>(about: String, informer: &Informer<T>, proxy: HttpProxy) -> Self {
         let reported = Arc::new(Mutex::new(Reported::default()));
         let recorder = reported.clone();
@@ -91,11 +92,11 @@ impl Follower {
             recorder.lock().record(&key, revision);
         });
         let lister = informer.lister();
-        let held = move || lister.list().iter().map(|object| entry(object.as_ref())).collect();
-        Self { about, proxy, held: Box::new(held), reported }
+        let revisions = move || lister.list().iter().map(|object| entry(object.as_ref())).collect();
+        Self { about, proxy, revisions: Box::new(revisions), reported }
     }
 
-    /// Starts a reflector of kube-rs in its own task.
+    /// Makes a follower of a kube-rs reflector, and starts it.
     fn kube_rs(
         env: &Env,
         about: &str,
@@ -106,7 +107,7 @@ impl Follower {
         let (reader, writer) = reflector::store();
         let reported = Arc::new(Mutex::new(Reported::default()));
         let recorder = reported.clone();
-        let run = reflector::reflector(writer, watcher(api, mode)).backoff(Soon).for_each(move |event| {
+        let run = reflector::reflector(writer, watcher(api, mode)).backoff(ShortBackoff).for_each(move |event| {
             if let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event {
                 let (key, revision) = kube_rs_entry(&object);
                 recorder.lock().record(&key, revision);
@@ -114,29 +115,29 @@ impl Follower {
             future::ready(())
         });
         env.spawn(run);
-        let held = move || reader.state().iter().map(|object| kube_rs_entry(object.as_ref())).collect();
-        Self { about: format!("kube-rs, {about}"), proxy, held: Box::new(held), reported }
+        let revisions = move || reader.state().iter().map(|object| kube_rs_entry(object.as_ref())).collect();
+        Self { about: format!("kube-rs, {about}"), proxy, revisions: Box::new(revisions), reported }
     }
 
-    /// Every fault of a list and a watch.
-    fn has_met_everything(&self) -> bool {
+    /// Returns true if the reflector has met every fault, or all faults of a limited number.
+    fn has_met_its_faults(&self) -> bool {
         self.proxy.has_no_faults_left() || self.proxy.injected().len() == Fault::ALL.len()
     }
 }
 
-/// A reflector of this project lists or streams, depending on the answers.
-fn by(proxy: &HttpProxy, lists: bool, about: &str) -> String {
+/// Configures a proxy so that this project's reflectors list, or stream the list. Returns a description.
+fn configure(proxy: &HttpProxy, lists: bool, about: &str) -> String {
     if lists {
         proxy.refuse_initial_events();
     }
     format!("{about}, {}", if lists { "list and watch" } else { "streamed list" })
 }
 
-/// The pause of a reflector after a failure.
+/// A short and constant pause of kube-rs' reflectors after a failure.
 #[derive(Clone, Copy)]
-struct Soon;
+struct ShortBackoff;
 
-impl Iterator for Soon {
+impl Iterator for ShortBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -144,11 +145,11 @@ impl Iterator for Soon {
     }
 }
 
-impl Backoff for Soon {
+impl Backoff for ShortBackoff {
     fn reset(&mut self) {}
 }
 
-/// Writes directly, without the proxies.
+/// Writes an object directly to the server, without a proxy.
 async fn write(api: &DynamicApi, random: &Random) {
     let name = format!("object-{}", random.below(NAMES));
     if random.below(3) == 0 {
@@ -162,21 +163,21 @@ async fn write(api: &DynamicApi, random: &Random) {
     api.patch(&name, &patch, &PatchOptions::default()).await.unwrap();
 }
 
-async fn stored(client: &Client) -> Held {
+async fn stored(client: &Client) -> Revisions {
     let api: Api<ConfigMap> = client.api("");
     let list = api.list(&ListOptions::default()).await.unwrap();
     list.items.iter().map(entry).collect()
 }
 
-fn are_equal(followers: &[Follower], stored: &Held) -> bool {
-    followers.iter().all(|follower| (follower.held)() == *stored)
+fn are_equal(followers: &[Follower], stored: &Revisions) -> bool {
+    followers.iter().all(|follower| (follower.revisions)() == *stored)
 }
 
-/// Checks the final states.
-fn judge(seed: u64, followers: &[Follower], stored: &Held) {
-    for Follower { about, proxy, held, reported } in followers {
-        assert_eq!(held(), *stored, "seed {seed}: {about}, after {:?}", proxy.injected());
-        assert_eq!(reported.lock().taken_back, [""; 0], "seed {seed}: {about}, after {:?}", proxy.injected());
+/// Checks the final state of each reflector.
+fn check(seed: u64, followers: &[Follower], stored: &Revisions) {
+    for Follower { about, proxy, revisions, reported } in followers {
+        assert_eq!(revisions(), *stored, "seed {seed}: {about}, after {:?}", proxy.injected());
+        assert_eq!(reported.lock().regressions, [""; 0], "seed {seed}: {about}, after {:?}", proxy.injected());
         assert!(!proxy.injected().is_empty(), "seed {seed}: {about} has met no fault");
     }
 }
@@ -192,7 +193,7 @@ fn our_reflectors_meet_every_fault_in_virtual_time() {
                     let random = env.random(&format!("proxy of {about} {lists}"));
                     let proxy = HttpProxy::new(env, admin.clone(), random, None);
                     let informers = Informers::new(&Client::from_service(env, proxy.service(), about));
-                    let name = by(&proxy, lists, about);
+                    let name = configure(&proxy, lists, about);
                     followers.push(match about {
                         "whole" => Follower::ours(name, &informers.of::<ConfigMap>(), proxy),
                         _ => Follower::ours(name, &informers.metadata(&config_maps()), proxy),
@@ -202,7 +203,7 @@ fn our_reflectors_meet_every_fault_in_virtual_time() {
             }
             let (api, random) = (admin.dynamic(&config_maps(), NAMESPACE), env.random("writer"));
             let mut writes = 0;
-            while !followers.iter().all(Follower::has_met_everything) {
+            while !followers.iter().all(Follower::has_met_its_faults) {
                 assert!(writes < WRITES, "seed {seed}: after {writes} writes a fault has not come");
                 write(&api, &random).await;
                 writes += 1;
@@ -212,7 +213,7 @@ fn our_reflectors_meet_every_fault_in_virtual_time() {
             write(&api, &random).await;
             let stored = stored(&admin).await;
             simulation.until("the reflectors hold what is stored", async |_| are_equal(&followers, &stored)).await;
-            judge(seed, &followers, &stored);
+            check(seed, &followers, &stored);
         });
     }
 }
@@ -233,7 +234,7 @@ async fn reflectors_behind_a_port_stay_equal_to_the_store() {
     for lists in [false, true] {
         let (proxy, url) = behind(&format!("ours {lists}"), Some(FAULTS_IN_REAL_TIME)).await;
         let client = Client::connect(&env, &Connection { server: url, ..Connection::default() }, "e2e").unwrap();
-        let (name, informers) = (by(&proxy, lists, "ours"), Informers::new(&client));
+        let (name, informers) = (configure(&proxy, lists, "ours"), Informers::new(&client));
         followers.push(Follower::ours(name, &informers.of::<ConfigMap>(), proxy));
         informers.start();
     }
@@ -249,10 +250,10 @@ async fn reflectors_behind_a_port_stay_equal_to_the_store() {
     }
     let (api, random) = (admin.dynamic(&config_maps(), NAMESPACE), Random::from_seed(seed, "writer"));
     e2e::wait::until_async("every reflector has met its faults", async || {
-        for _ in 0..WRITES_PER_LOOK {
+        for _ in 0..WRITES_PER_CHECK {
             write(&api, &random).await;
         }
-        followers.iter().all(Follower::has_met_everything)
+        followers.iter().all(Follower::has_met_its_faults)
     })
     .await;
     followers.iter().for_each(|follower| follower.proxy.stop_faults());
@@ -263,7 +264,7 @@ async fn reflectors_behind_a_port_stay_equal_to_the_store() {
         are_equal(&followers, &stored)
     })
     .await;
-    judge(seed, &followers, &stored);
+    check(seed, &followers, &stored);
     for follower in &followers {
         follower.proxy.stop().await;
     }

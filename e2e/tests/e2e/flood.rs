@@ -1,4 +1,4 @@
-//! A flood of one user's requests: that user gets 429, and other clients are not affected.
+//! Tests that a flood of one user's requests is answered with 429, and does not affect other clients.
 
 use crate::{cluster_with, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -21,20 +21,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Number of seats; few, so that they are soon taken.
+/// Flags for few seats, so that they are soon taken.
 const FEW_SEATS: [&str; 2] =
     ["--apiserver-arg=max-requests-inflight=20", "--apiserver-arg=max-mutating-requests-inflight=10"];
-/// Parallel requests, more than the queues of one user hold: 6 of 50.
+/// Number of connections, and of parallel senders on each. The product is more than the 6 queues of a user hold, of 50
+/// requests each.
 const CONNECTIONS: usize = 8;
-const AT_ONCE: usize = 48;
-/// Most requests of each of them.
+const SENDERS_PER_CONNECTION: usize = 48;
+/// Most requests of each sender.
 const REQUESTS: usize = 60;
 /// Time that the webhook takes for each request, which keeps its seat meanwhile.
-const THOUGHT: Duration = Duration::from_millis(50);
+const WEBHOOK_DELAY: Duration = Duration::from_millis(50);
 /// Number of the other user's requests.
 const NEIGHBOURS_REQUESTS: usize = 20;
 /// Number of renewals that must happen during the flood.
-const RENEWALS: usize = 1;
+const MIN_RENEWALS: usize = 1;
 
 /// The results of the flood.
 #[derive(Default)]
@@ -42,19 +43,20 @@ struct Flood {
     is_over: AtomicBool,
     served: AtomicUsize,
     refused: AtomicUsize,
-    unasked: AtomicUsize,
+    /// Number of senders that have sent all their requests.
+    finished_senders: AtomicUsize,
 }
 
 impl Flood {
-    /// A client that ignores Retry-After.
-    async fn pour(&self, client: &Client) {
+    /// Sends one request after another, without the pauses that Retry-After demands.
+    async fn send_all(&self, client: &Client) {
         for _ in 0..REQUESTS {
             if self.is_over.load(Ordering::Relaxed) {
                 return;
             }
             let map = json!({"metadata": {"generateName": "drop-"}}).to_string();
-            let ask = RawRequest::post("/api/v1/namespaces/flooded/configmaps?dryRun=All", map);
-            let answer = ask.send(client).await.expect("the server is there");
+            let request = RawRequest::post("/api/v1/namespaces/flooded/configmaps?dryRun=All", map);
+            let answer = request.send(client).await.expect("the server is there");
             match answer.code {
                 201 => &self.served,
                 429 if answer.headers.contains_key("retry-after") => &self.refused,
@@ -62,20 +64,19 @@ impl Flood {
             }
             .fetch_add(1, Ordering::Relaxed);
         }
-        // It has sent all its requests.
-        self.unasked.fetch_add(1, Ordering::Relaxed);
+        self.finished_senders.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Starts a slow webhook; returns its configuration.
-async fn thinker(env: &Env, authority: &Authority) -> Value {
-    let world = env.clone();
+/// Starts a slow webhook for the flooded namespace. Returns its configuration.
+async fn slow_webhook(env: &Env, authority: &Authority) -> Value {
+    let server_env = env.clone();
     let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let env = world.clone();
+        let env = server_env.clone();
         async move {
             let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
             let review: Value = serde_json::from_slice(&body).unwrap();
-            env.sleep(THOUGHT).await;
+            env.sleep(WEBHOOK_DELAY).await;
             let response = json!({"uid": review["request"]["uid"], "allowed": true});
             let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
             Ok::<_, Infallible>(Response::new(Body::from(answer.to_string())))
@@ -99,7 +100,7 @@ async fn items(client: &Client, path: &str) -> Vec<Value> {
     list.body["items"].as_array().unwrap_or_else(|| panic!("{}", list.text)).clone()
 }
 
-/// Every lease of leaders and nodes, by its name.
+/// Returns the specs of the Leases of leaders and nodes, by name.
 async fn leases(client: &Client) -> BTreeMap<String, Value> {
     let mut all = items(client, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases").await;
     all.extend(items(client, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await);
@@ -110,7 +111,7 @@ async fn leases(client: &Client) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// Returns a node's readiness and its last transition.
+/// Returns the name of each node, its readiness and the time of its last transition.
 async fn readiness(client: &Client) -> Vec<(Value, Value, Value)> {
     let of = |node: &Value| {
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -137,20 +138,20 @@ async fn a_flood_of_one_user_drowns_nobody_else() {
     cluster.kubectl().ok("-n flooded create rolebinding flooder --clusterrole=edit --user=flooder");
     cluster.kubectl().ok("create clusterrolebinding neighbour --clusterrole=view --user=neighbour");
     let authority = Authority::load_or_create(&directory.path().join("thinker"), env.wall()).unwrap();
-    let thinker = thinker(&env, &authority).await;
-    cluster.kubectl().with_input("create -f -", &thinker.to_string()).succeeded();
+    let webhook = slow_webhook(&env, &authority).await;
+    cluster.kubectl().with_input("create -f -", &webhook.to_string()).succeeded();
     let (before, ready) = (leases(&admin).await, readiness(&admin).await);
     assert!(["kube-controller-manager", "kube-scheduler"].iter().all(|name| before.contains_key(*name)), "{before:?}");
     assert!(ready.len() == 3 && ready.iter().all(|(_, status, _)| status == "True"), "{ready:?}");
 
     let flood = Arc::new(Flood::default());
-    let poured = (0..CONNECTIONS).map(|_| {
+    let tasks = (0..CONNECTIONS).map(|_| {
         let (flood, client) = (flood.clone(), of("flooder"));
         env.spawn(async move {
-            join_all((0..AT_ONCE).map(|_| flood.pour(&client))).await;
+            join_all((0..SENDERS_PER_CONNECTION).map(|_| flood.send_all(&client))).await;
         })
     });
-    let poured: Vec<_> = poured.collect();
+    let tasks: Vec<_> = tasks.collect();
     wait::until("the flood is one", || flood.refused.load(Ordering::Relaxed) > 0);
 
     let neighbour = of("neighbour");
@@ -158,32 +159,35 @@ async fn a_flood_of_one_user_drowns_nobody_else() {
         let answer = RawRequest::get("/api/v1/namespaces/default/pods").send(&neighbour).await.unwrap();
         assert_eq!(answer.code, 200, "{}", answer.text);
     }
-    // All leases are renewed.
-    let mut seen: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    // Renew times of each lease during the flood.
+    let mut renewals: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let all_renewed = async || {
         assert_eq!(readiness(&admin).await, ready, "a node was given up");
         for (name, spec) in leases(&admin).await {
             for kept in ["holderIdentity", "leaseTransitions"] {
                 assert_eq!(spec[kept], before[&name][kept], "{name} changed hands");
             }
-            let times = seen.entry(name).or_default();
+            let times = renewals.entry(name).or_default();
             if times.last() != Some(&spec["renewTime"]) {
                 times.push(spec["renewTime"].clone());
             }
         }
-        seen.len() == before.len() && seen.values().all(|times| times.len() > RENEWALS)
+        renewals.len() == before.len() && renewals.values().all(|times| times.len() > MIN_RENEWALS)
     };
     wait::until_async("all leases are renewed", all_renewed).await;
-    let unasked = flood.unasked.load(Ordering::Relaxed);
+    let finished_senders = flood.finished_senders.load(Ordering::Relaxed);
     flood.is_over.store(true, Ordering::Relaxed);
-    for task in join_all(poured).await {
+    for task in join_all(tasks).await {
         task.expect("every answer is one of two");
     }
     env.drain().await;
 
     let (served, refused) = (flood.served.load(Ordering::Relaxed), flood.refused.load(Ordering::Relaxed));
     assert!(served > 0 && refused > 0, "{served} {refused}");
-    assert!(unasked < CONNECTIONS * AT_ONCE, "the flood was over before all leases were renewed");
+    assert!(
+        finished_senders < CONNECTIONS * SENDERS_PER_CONNECTION,
+        "the flood was over before all leases were renewed"
+    );
     cluster.kubectl().ok("scale deployment/web --replicas=4");
     cluster.kubectl().ok("rollout status deployment/web --timeout=90s");
 }

@@ -15,9 +15,9 @@ const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 async fn who(client: &Client, headers: &[(&'static str, &str)]) -> Answer {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let ask = RawRequest::post(WHO, review.to_string());
-    let ask = headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
-    ask.send(client).await.unwrap()
+    let request = RawRequest::post(WHO, review.to_string());
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+    request.send(client).await.unwrap()
 }
 
 fn user(answer: &Answer) -> &Value {

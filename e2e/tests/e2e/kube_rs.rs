@@ -1,4 +1,4 @@
-//! kube-rs against the server: an independent client.
+//! Runs kube-rs, an independent client, against the server.
 
 use crate::{cluster, etcd, program};
 use component_base::kubeconfig;
@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Writes during a reflector's run, and writes between two cuts of its connection.
+/// Number of writes while a reflector runs, and between two cuts of its connection.
 const WRITES: usize = 60;
 const WRITES_PER_CUT: usize = 20;
 /// Number of objects of the reflector's test; some are created repeatedly.
 const NAMES: usize = 7;
 
 /// Returns a client of the administrator, through a proxy if there is one.
-async fn client(server: &ApiServer, wire: Option<&TcpProxy>) -> Client {
+async fn client(server: &ApiServer, proxy: Option<&TcpProxy>) -> Client {
     let text = kubeconfig::to_yaml(&server.admin, "orrery", "admin");
-    let url = wire.map(|wire| format!("https://{}", wire.address()));
+    let url = proxy.map(|proxy| format!("https://{}", proxy.address()));
     connect(Kubeconfig::from_yaml(&text).unwrap(), url).await
 }
 
@@ -158,14 +158,14 @@ async fn objects_and_watches() {
     watches_from_a_revision(&api).await;
 }
 
-/// Returns the names and revisions in a reflector's store.
-type Held = BTreeMap<String, Option<String>>;
+/// Revisions of objects by name.
+type Revisions = BTreeMap<String, Option<String>>;
 
-fn held<'a>(objects: impl Iterator<Item = &'a ConfigMap>) -> Held {
+fn revisions<'a>(objects: impl Iterator<Item = &'a ConfigMap>) -> Revisions {
     objects.map(|object| (object.name_any(), object.resource_version())).collect()
 }
 
-/// Writes once in a series in which objects are created, changed and deleted.
+/// Writes one object. In a series of steps, objects are created, changed and deleted.
 async fn write(api: &Api<ConfigMap>, step: usize) {
     let name = format!("object-{}", step % NAMES);
     if step % 3 == 2 {
@@ -179,11 +179,11 @@ async fn write(api: &Api<ConfigMap>, step: usize) {
     api.patch(&name, &params, &Patch::Apply(body)).await.unwrap();
 }
 
-/// A reflector whose connection is cut repeatedly ends equal to the store.
+/// Cuts the connection of a reflector repeatedly, and checks that it ends equal to the store.
 async fn follows(server: &ApiServer, mode: watcher::Config) {
     let address = server.admin.server.strip_prefix("https://").unwrap();
-    let wire = TcpProxy::start(address.parse().unwrap());
-    let behind: Api<ConfigMap> = Api::namespaced(client(server, Some(&wire)).await, "default");
+    let proxy = TcpProxy::start(address.parse().unwrap());
+    let behind: Api<ConfigMap> = Api::namespaced(client(server, Some(&proxy)).await, "default");
     let api: Api<ConfigMap> = Api::namespaced(client(server, None).await, "default");
     let (reader, writer) = reflector::store();
     let followed =
@@ -192,14 +192,14 @@ async fn follows(server: &ApiServer, mode: watcher::Config) {
         for step in 0..WRITES {
             write(&api, step).await;
             if step % WRITES_PER_CUT == WRITES_PER_CUT - 1 {
-                wire.cut();
+                proxy.cut();
             }
         }
         let stored = api.list(&ListParams::default()).await.unwrap();
-        let stored = held(stored.items.iter());
+        let stored = revisions(stored.items.iter());
         e2e::wait::until_async("the reflector holds what is stored", async || {
             tokio::task::yield_now().await;
-            held(reader.state().iter().map(Arc::as_ref)) == stored
+            revisions(reader.state().iter().map(Arc::as_ref)) == stored
         })
         .await;
     };
@@ -222,7 +222,7 @@ async fn a_reflector_follows_through_cuts_by_list_and_by_streamed_list() {
     }
 }
 
-/// A controller that keeps a Secret for each ConfigMap.
+/// Reconciles a ConfigMap: keeps a Secret with the same name and data.
 async fn keep_a_secret(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Error> {
     let owner = kube::Resource::controller_owner_ref(&*map, &()).expect("what the server sent has a name and a uid");
     let body = json!({
@@ -249,7 +249,7 @@ async fn a_controller_and_waits() {
         .owns(secrets.clone(), watcher::Config::default())
         .run(keep_a_secret, |_, _, _| Action::await_change(), Arc::new(client.clone()))
         .for_each(|done| {
-            // That the secret goes wakes the controller for its owner, which is gone already.
+            // The Secret's deletion triggers a reconcile of its owner, which is deleted already.
             assert!(matches!(done, Ok(_) | Err(controller::Error::ObjectNotFound(_))), "{done:?}");
             future::ready(())
         });

@@ -1,10 +1,11 @@
-//! The exact output of stock `kubectl` with this server, for common commands.
+//! Compares the output of a stock `kubectl` for common commands with expected pages, line by line.
 //!
-//! The expected output was printed by a run against this server and then read by people who know what Kubernetes prints;
-//! none of it was recorded from another server. The files of `e2e/kubectl_output` are run from top to bottom, each in a namespace of its name. A line with `$ ` is
-//! a command, `> ` goes on with it, `# ` is for people, and everything else is what was printed.
-//! What a run chooses (ages, names, addresses) is written as `<age>`, columns are two spaces apart. With
-//! `KUBECTL_OUTPUT=overwrite` the files are written anew, to be read before they are committed.
+//! The expected output was printed by a run against this server and then reviewed by people who know what Kubernetes
+//! prints; none of it was recorded from another server. The commands of a file in `e2e/kubectl_output` run from top to
+//! bottom, in a namespace of the file's name. A line with `$ ` is a command, a line with `> ` continues it, a line with
+//! `# ` is a comment, and all other lines are output. Values that differ between runs (ages, names, addresses) are
+//! masked as `<age>`, and columns are two spaces apart. `KUBECTL_OUTPUT=overwrite` replaces the files, for a review
+//! before the commit.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -17,8 +18,8 @@ use std::path::Path;
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kubectl_output");
 
-/// What is chosen anew in each run, and how it is written; applied in this order.
-const CHOSEN: &[(&str, &str)] = &[
+/// Patterns of values that differ between runs, with their placeholders. They are applied in this order.
+const VARYING: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
@@ -46,34 +47,33 @@ fn kubectl_prints_what_is_expected() {
     let cluster = cluster(directory.path(), Store::Memory);
     let mut files: Vec<_> = fs::read_dir(EXPECTED).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let chosen = Chosen::default();
-    let wrong: Vec<String> =
-        files.iter().filter_map(|file| differs(&cluster, directory.path(), file, &chosen)).collect();
+    let mask = Mask::default();
+    let wrong: Vec<String> = files.iter().filter_map(|file| differs(&cluster, directory.path(), file, &mask)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     cluster.stop();
 }
 
-/// The table of what is chosen anew, ready for use.
-pub struct Chosen(Vec<(Regex, &'static str)>);
+/// The compiled patterns of values that differ between runs.
+pub struct Mask(Vec<(Regex, &'static str)>);
 
-impl Default for Chosen {
+impl Default for Mask {
     fn default() -> Self {
         let compile =
             |(pattern, word): &(&str, &'static str)| (Regex::new(pattern).expect("the table is well-formed"), *word);
-        Self(CHOSEN.iter().map(compile).collect())
+        Self(VARYING.iter().map(compile).collect())
     }
 }
 
-impl Chosen {
-    /// The line with placeholders for what its run has chosen.
-    pub fn masked(&self, line: &str) -> String {
+impl Mask {
+    /// Returns the line with placeholders for the values that differ between runs.
+    pub fn apply(&self, line: &str) -> String {
         let replace = |line: String, (pattern, word): &(Regex, &str)| pattern.replace_all(&line, *word).into_owned();
         self.0.iter().fold(line.to_owned(), replace)
     }
 }
 
-/// Runs one file; where it differs, from which line on.
-fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) -> Option<String> {
+/// Runs the commands of one file. Returns the first line that differs, if any.
+fn differs(cluster: &Cluster, directory: &Path, file: &Path, mask: &Mask) -> Option<String> {
     let name = file.file_stem().and_then(|name| name.to_str()).expect("files have names");
     let here = directory.join(name);
     fs::create_dir(&here).unwrap();
@@ -90,7 +90,7 @@ fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) ->
         let output = kubectl.shell(&here, &step.script);
         actual.push_str(&step.text);
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            writeln!(actual, "{}", chosen.masked(line)).unwrap();
+            writeln!(actual, "{}", mask.apply(line)).unwrap();
         }
         if let Some(code) = output.status.code().filter(|code| *code != 0) {
             writeln!(actual, "[exit {code}]").unwrap();
@@ -106,7 +106,7 @@ fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) ->
     Some(format!("{}:{}: wanted\n  {expected}\ngot\n  {actual}", file.display(), at + 1))
 }
 
-/// A command, and the lines that stand before and with it.
+/// A command with the lines of the file that belong to it, and the script that runs it.
 #[derive(Debug, Default, PartialEq)]
 struct CommandBlock {
     text: String,

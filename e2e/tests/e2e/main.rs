@@ -1,4 +1,4 @@
-//! The whole control plane, as a person uses it: processes, TLS and a stock `kubectl`.
+//! Tests the whole control plane as a user runs it: as processes, over TLS, with a stock `kubectl`.
 
 #![allow(clippy::unwrap_used)] // everything here is a test
 
@@ -65,18 +65,18 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_orrery-under-test"))
 }
 
-/// A cluster of three nodes in a directory of its own.
+/// Starts a cluster of three nodes with its data in a directory.
 fn cluster(directory: &Path, store: Store<'_>) -> Cluster {
     cluster_with(directory, store, &[])
 }
 
-/// Starts such a cluster with further flags of `up`.
+/// Starts a cluster of three nodes with further flags of `up`.
 fn cluster_with(directory: &Path, store: Store<'_>, flags: &[&str]) -> Cluster {
     Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports(), flags })
 }
 
-/// Starts an etcd of one member with data in the directory. Without an etcd program, returns `None` and records the test as
-/// skipped.
+/// Starts an etcd of one member with its data in a directory. If there is no etcd program, returns `None` and records
+/// the test as skipped.
 #[track_caller]
 fn etcd(directory: &Path) -> Option<EtcdProcess> {
     test_needs::etcd().then(|| EtcdProcess::start(directory, &EtcdOptions::default()))

@@ -1,5 +1,5 @@
-//! A node that joins with a bootstrap token gets a certificate, and a new one before it expires; in one process and in
-//! virtual time.
+//! Tests that a node that joins with a bootstrap token gets a certificate, and renews it before it expires. The cluster
+//! runs in one process and in virtual time.
 
 use apiserver::config::Config;
 use client::{Client, ListOptions};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Validity of a certificate in this test.
-const LIFE: Duration = Duration::from_secs(20 * 60);
+const VALIDITY: Duration = Duration::from_secs(20 * 60);
 
 async fn requests(admin: &Client) -> Vec<Value> {
     let requests = admin.dynamic(&Gvr::new("certificates.k8s.io", "v1", "certificatesigningrequests"), "");
@@ -37,8 +37,8 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
         signers: signers([SignerName::ApiServerClientKubelet]),
         ..controller_manager::Settings::default()
     };
-    settings.signing.cluster_signing_duration = LIFE;
-    settings.leader_election.leader_elect = false; // nobody else could
+    settings.signing.cluster_signing_duration = VALIDITY;
+    settings.leader_election.leader_elect = false; // there is only one
     let running = |client| controller_manager::run_with(client, settings, manager.clone());
     cluster.run(Part::ControllerManager, &manager, running);
 
@@ -53,28 +53,28 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
     cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
 
     let node = admin.dynamic(&Gvr::new("", "v1", "nodes"), "");
-    let mut looks = 0;
+    let mut checks = 0;
     while node.get("node-0").await.is_err() {
-        looks += 1;
-        assert!(looks < 600, "the node never comes: {:?}", requests(&admin).await);
+        checks += 1;
+        assert!(checks < 600, "the node never comes: {:?}", requests(&admin).await);
         cluster.env.sleep(Duration::from_secs(1)).await;
     }
-    let asked = requests(&admin).await;
-    assert_eq!(asked.len(), 1);
-    assert_eq!(asked[0]["spec"]["username"], "system:bootstrap:abcdef");
-    let kept = || std::fs::read_to_string(folder.path().join("node-0-client-current.pem")).unwrap();
-    let first = kept();
+    let requested = requests(&admin).await;
+    assert_eq!(requested.len(), 1);
+    assert_eq!(requested[0]["spec"]["username"], "system:bootstrap:abcdef");
+    let certificate = || std::fs::read_to_string(folder.path().join("node-0-client-current.pem")).unwrap();
+    let first = certificate();
 
-    // The token is deleted, and the node goes on with its certificate.
+    // Once the token is deleted, the node still authenticates with its certificate.
     let secrets = admin.dynamic(&Gvr::new("", "v1", "secrets"), "kube-system");
     secrets.delete(bootstrap_token::SECRET, &Default::default()).await.unwrap();
-    cluster.env.sleep(LIFE * 95 / 100).await;
-    let asked = requests(&admin).await;
+    cluster.env.sleep(VALIDITY * 95 / 100).await;
+    let requested = requests(&admin).await;
     let of_node = |request: &&Value| request["spec"]["username"] == "system:node:node-0";
-    assert_eq!(asked.iter().filter(of_node).count(), 1, "{asked:?}");
-    assert_ne!(kept(), first);
-    // After the first certificate has expired, the lease is still renewed.
-    cluster.env.sleep(LIFE / 2).await;
+    assert_eq!(requested.iter().filter(of_node).count(), 1, "{requested:?}");
+    assert_ne!(certificate(), first);
+    // After the first certificate has expired, the node still renews its lease.
+    cluster.env.sleep(VALIDITY / 2).await;
     let leases = admin.dynamic(&Gvr::new("coordination.k8s.io", "v1", "leases"), "kube-node-lease");
     let renewed = leases.get("node-0").await.unwrap()["spec"]["renewTime"].as_str().unwrap().to_owned();
     let age = cluster.env.wall().duration_since(renewed.parse().unwrap());

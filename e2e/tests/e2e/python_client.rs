@@ -1,4 +1,4 @@
-//! The official Python client; `e2e/python/flows.py` has its tests.
+//! Runs the official Python client against a cluster. The tests are in `e2e/python/flows.py`.
 
 use crate::cluster;
 use component_base_testing::test_needs;
@@ -12,7 +12,7 @@ const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 /// Returns an interpreter with the client, installed once from PyPI.
 fn interpreter() -> PathBuf {
     let requirements = format!("{PYTHON}/requirements.txt");
-    // Named by what is in it, so that another release of the client gets an environment of its own.
+    // The folder's name is the requirement, so that another release of the client gets its own environment.
     let wanted = std::fs::read_to_string(&requirements).unwrap();
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(wanted.trim());
     let python = home.join("bin/python");

@@ -1,5 +1,5 @@
-//! Quotas with racing writers: they are never exceeded, on every engine, through two servers and beside the controller;
-//! deletions free their share.
+//! Tests quotas with concurrent writers: on every storage engine and through two servers a quota is never exceeded, and
+//! deletions free their share. The quota controller runs beside them.
 
 use crate::{etcd, program};
 use client::Client;
@@ -30,10 +30,10 @@ fn count_quotas(client: &Client) -> Env {
     env
 }
 
-/// Retries after 429.
-async fn patiently(client: &Client, ask: &RawRequest) -> Answer {
+/// Sends a request, and repeats it while the answer is 429.
+async fn send(client: &Client, request: &RawRequest) -> Answer {
     loop {
-        let answer = ask.clone().send(client).await.expect("the server is there");
+        let answer = request.clone().send(client).await.expect("the server is there");
         if answer.code != 429 {
             return answer;
         }
@@ -41,13 +41,14 @@ async fn patiently(client: &Client, ask: &RawRequest) -> Answer {
     }
 }
 
+/// Creates ConfigMaps with these numbers in parallel. Returns how many were not refused by the quota.
 async fn create(clients: &[Client], numbers: Range<usize>) -> usize {
     let creations = numbers.map(|number| {
         let client = &clients[number % clients.len()];
-        let ask =
+        let request =
             RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": format!("m{number}")}}).to_string().as_str());
         async move {
-            let answer = patiently(client, &ask).await;
+            let answer = send(client, &request).await;
             let is_refused = answer.code == 403 && answer.text.contains("exceeded quota: q, requested: configmaps=1");
             assert!(answer.code == 201 || is_refused, "{}", answer.text);
             usize::from(answer.code == 201)
@@ -57,14 +58,15 @@ async fn create(clients: &[Client], numbers: Range<usize>) -> usize {
 }
 
 async fn names(client: &Client) -> Vec<String> {
-    let list = patiently(client, &RawRequest::get(CONFIG_MAPS)).await.body;
+    let list = send(client, &RawRequest::get(CONFIG_MAPS)).await.body;
     let items = list["items"].as_array().expect("it is a list").clone();
     items.iter().map(|item| item["metadata"]["name"].as_str().expect("it has a name").to_owned()).collect()
 }
 
+/// Waits until the quota's status has this amount.
 async fn used(client: &Client, amount: usize) {
     let is_used = async || {
-        let quota = patiently(client, &RawRequest::get(QUOTA)).await.body;
+        let quota = send(client, &RawRequest::get(QUOTA)).await.body;
         quota["status"]["used"]["configmaps"] == json!(amount.to_string())
     };
     until_async(&format!("{amount} are used"), is_used).await;
@@ -75,7 +77,7 @@ async fn race(servers: &[ApiServer]) {
     let first = &clients[0];
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": LIMIT.to_string()}}});
     let quotas = QUOTA.strip_suffix("/q").expect("it ends so");
-    assert_eq!(patiently(first, &RawRequest::post(quotas, quota.to_string().as_str())).await.code, 201);
+    assert_eq!(send(first, &RawRequest::post(quotas, quota.to_string().as_str())).await.code, 201);
     let controller = count_quotas(first);
     used(first, 0).await;
 
@@ -86,8 +88,8 @@ async fn race(servers: &[ApiServer]) {
     // With concurrent deletions and creations, deletions are never refused, and creations get exactly the freed share.
     let gone: Vec<String> = names(first).await.into_iter().take(30).collect();
     let deletions = join_all(gone.iter().map(|name| {
-        let ask = RawRequest::delete(&format!("{CONFIG_MAPS}/{name}"), "");
-        async move { assert_eq!(patiently(first, &ask).await.code, 200) }
+        let request = RawRequest::delete(&format!("{CONFIG_MAPS}/{name}"), "");
+        async move { assert_eq!(send(first, &request).await.code, 200) }
     }));
     let (_, made) = tokio::join!(deletions, create(&clients, 1000..1200));
     let left = names(first).await.len();

@@ -1,5 +1,5 @@
-//! Malformed raw requests: headers with unusual line ends and bytes, and bodies with two lengths. A server that reads such a
-//! request differently than a proxy in front of it could mix up the requests of two callers.
+//! Tests malformed HTTP requests: headers with unusual line ends and bytes, and bodies with two lengths. A server that
+//! reads such a request differently from a proxy before it could mix up the requests of two callers.
 
 use crate::program;
 use component_base::kubeconfig::Connection;
@@ -15,11 +15,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Time limit for an answer.
+/// Longest time for an answer.
 const LIMIT: Duration = Duration::from_secs(30);
 const REVIEW: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
 
-/// Three callers with their credentials.
+/// Three callers with their credentials, and their server.
 struct Callers {
     server: ApiServer,
     admin: Connection,
@@ -50,7 +50,7 @@ impl Callers {
         Self { server, admin, stranger, proxy }
     }
 
-    /// Header that authenticates each caller.
+    /// Returns headers that set the user, each with the caller that may send it.
     fn headers(&self) -> [(&Connection, &'static str, &'static str); 7] {
         [
             (&self.admin, "impersonate-user", "ann"),
@@ -63,9 +63,15 @@ impl Callers {
         ]
     }
 
-    /// Sends the bytes, and gives back what comes until the server closes or `is_all` is satisfied.
-    async fn say(&self, by: &Connection, protocols: Protocols, bytes: &[u8], is_all: fn(&[u8]) -> bool) -> Vec<u8> {
-        let conversation = async {
+    /// Sends bytes. Returns the received ones once the server has closed the connection or `is_all` returns true.
+    async fn exchange(
+        &self,
+        by: &Connection,
+        protocols: Protocols,
+        bytes: &[u8],
+        is_all: fn(&[u8]) -> bool,
+    ) -> Vec<u8> {
+        let exchange = async {
             let config = tls::client_config(by, protocols).unwrap();
             let address = by.server.strip_prefix("https://").unwrap();
             let name = address.rsplit_once(':').unwrap().0.to_owned().try_into().unwrap();
@@ -83,20 +89,20 @@ impl Callers {
             }
             received
         };
-        let received = self.server.env.timeout(LIMIT, conversation).await;
+        let received = self.server.env.timeout(LIMIT, exchange).await;
         received.unwrap_or_else(|_| panic!("no end after {}", String::from_utf8_lossy(bytes)))
     }
 
-    /// Returns the codes of the answers to some text, and their whole text.
+    /// Sends HTTP/1.1 text. Returns the codes of all answers, and their whole text.
     async fn plain(&self, by: &Connection, text: &[u8]) -> (Vec<u16>, String) {
-        let received = self.say(by, Protocols::Http1Only, text, |_| false).await;
+        let received = self.exchange(by, Protocols::Http1Only, text, |_| false).await;
         let received = String::from_utf8(received).unwrap();
         let answers = received.split("HTTP/1.1 ").skip(1);
         (answers.map(|answer| answer[..3].parse().unwrap()).collect(), received)
     }
 }
 
-/// Returns a SelfSubjectReview request with the caller's headers.
+/// Returns the begin of a SelfSubjectReview request with further header lines.
 fn who(lines: &[u8]) -> Vec<u8> {
     let mut request = b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: x\r\n".to_vec();
     request.extend_from_slice(b"Content-Type: application/json\r\n");
@@ -104,7 +110,8 @@ fn who(lines: &[u8]) -> Vec<u8> {
     request
 }
 
-/// Returns such a request, complete and with `Connection: close`.
+/// Returns a complete SelfSubjectReview request with further header lines, after which the server closes the
+/// connection.
 fn last(lines: &[u8]) -> Vec<u8> {
     let mut lines = lines.to_vec();
     lines.extend_from_slice(
@@ -113,7 +120,7 @@ fn last(lines: &[u8]) -> Vec<u8> {
     who(&lines)
 }
 
-/// A header's line with a piece put into its name, and one with it in its value.
+/// Returns a header with bytes inserted in the middle or at the end of its name, or into its value.
 fn damaged(name: &str, value: &str, piece: &[u8]) -> [(Vec<u8>, Vec<u8>); 4] {
     let into = |text: &str, at: usize| [&text.as_bytes()[..at], piece, &text.as_bytes()[at..]].concat();
     let (name, value) = (name.to_owned(), value.to_owned());
@@ -135,7 +142,7 @@ async fn a_header_with_control_characters_makes_nobody_of_its_sender() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
     for (by, name, value) in callers.headers() {
-        // Groups and more are somebody's.
+        // Headers for groups and other attributes need a header for the user.
         let user = match name.split_once('-') {
             Some(("x", _)) => "x-remote-user: joe\r\n",
             Some(("impersonate", _)) => "impersonate-user: joe\r\n",
@@ -145,7 +152,7 @@ async fn a_header_with_control_characters_makes_nobody_of_its_sender() {
         let line = |name: &[u8], value: &[u8]| last(&[user.as_bytes(), name, b": ", value].concat());
         let (codes, received) = callers.plain(by, &line(name.as_bytes(), value.as_bytes())).await;
         assert_eq!(codes, [201], "{name}: {received}");
-        // A line feed alone ends a line, as for Go: that is below.
+        // A line feed alone is left out: it ends a line, as in Go's server.
         let pieces = control_bytes().filter(|byte| *byte != b'\n').map(|byte| vec![byte]);
         let folds = ["\r\n ", "\r\n\t", "\r\r\n", "\0\r\n"].map(|fold| fold.as_bytes().to_vec());
         for piece in pieces.chain(folds) {
@@ -166,7 +173,7 @@ async fn a_header_with_control_characters_makes_nobody_of_its_sender() {
 async fn a_line_feed_ends_a_line() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
-    // One who may name both may name them on lines of either end; nobody else gains by it.
+    // A caller that may send both headers may end their lines either way; no other caller gains a permission.
     for (by, lines, code, name) in [
         (&callers.admin, "impersonate-user: ann\nimpersonate-group: dev", 201, r#""username":"ann""#),
         (&callers.stranger, "authorization: Bearer ann-token\nimpersonate-user: kubernetes-admin", 403, "cannot"),
@@ -181,19 +188,20 @@ async fn a_line_feed_ends_a_line() {
     }
 }
 
-/// A frame of HTTP/2.
+/// Encodes a frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// Returns a header as a HPACK literal.
+/// Encodes a header as an HPACK literal.
 fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
     let length = |text: &[u8]| vec![u8::try_from(text.len()).ok().filter(|length| *length < 0x7f).unwrap()];
     [vec![0], length(name), name.to_vec(), length(value), value.to_vec()].concat()
 }
 
-/// The end of an HTTP/2 exchange: a status by its HPACK index, or a reset stream or connection.
+/// Returns the result of an HTTP/2 request: the HPACK index of the status, or the error of the stream or connection;
+/// `None` if neither has arrived yet.
 fn outcome(mut received: &[u8]) -> Option<Result<u8, &'static str>> {
     while let [a, b, c, kind, _, _, _, _, stream, rest @ ..] = received {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
@@ -214,7 +222,7 @@ const HPACK_200: u8 = 0x88;
 async fn nor_does_one_in_http_2() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
-    let ask = async |by: &Connection, name: &[u8], value: &[u8]| {
+    let send = async |by: &Connection, name: &[u8], value: &[u8]| {
         let known = name == b"authorization" || name.ends_with(b"-user");
         let user: &[u8] = if name.starts_with(b"x") { b"x-remote-user" } else { b"impersonate-user" };
         let mut headers = Vec::new();
@@ -226,18 +234,19 @@ async fn nor_does_one_in_http_2() {
         }
         headers.extend(literal(name, value));
         let bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[]), frame(1, 5, 1, &headers)];
-        let received =
-            callers.say(by, Protocols::Http2AndHttp1, &bytes.concat(), |received| outcome(received).is_some()).await;
+        let received = callers
+            .exchange(by, Protocols::Http2AndHttp1, &bytes.concat(), |received| outcome(received).is_some())
+            .await;
         outcome(&received).unwrap_or(Err("closed"))
     };
     for (by, name, value) in callers.headers() {
-        assert_eq!(ask(by, name.as_bytes(), value.as_bytes()).await, Ok(HPACK_200), "{name}");
+        assert_eq!(send(by, name.as_bytes(), value.as_bytes()).await, Ok(HPACK_200), "{name}");
         let pieces = control_bytes().map(|byte| vec![byte]).chain([b"\r\n".to_vec(), b"\r\n ".to_vec()]);
         for piece in pieces {
             for (name, value) in damaged(name, value, &piece) {
-                let told = ask(by, &name, &value).await;
+                let result = send(by, &name, &value).await;
                 let shown = String::from_utf8_lossy(&name).escape_debug().to_string();
-                assert!(told.is_err(), "{shown}: {}: {told:?}", String::from_utf8_lossy(&value).escape_debug());
+                assert!(result.is_err(), "{shown}: {}: {result:?}", String::from_utf8_lossy(&value).escape_debug());
             }
         }
     }
@@ -249,7 +258,7 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
     let callers = Callers::start(directory.path()).await;
     let length = REVIEW.len();
     let chunked = format!("{length:x}\r\n{REVIEW}\r\n0\r\n\r\n");
-    // Bytes that a proxy may have read as a body or as another caller's request.
+    // A proxy may have read these bytes as a body or as another caller's request.
     let smuggled = String::from_utf8(last(b"impersonate-user: mallory")).unwrap();
     for lines in [
         format!("Content-Length: {length}\r\nContent-Length: {}", length + smuggled.len()),
@@ -276,7 +285,7 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
             assert_eq!(codes, [400], "{lines}: {received}");
         }
     }
-    // Of two kinds of length the chunks count, and nothing is read after them.
+    // If a body has both kinds of length, the chunks count, and nothing after them is read.
     for lines in [
         format!("Transfer-Encoding: chunked\r\nContent-Length: {length}"),
         format!("Content-Length: {length}\r\nTransfer-Encoding: chunked"),
@@ -293,7 +302,7 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
         let (codes, received) = callers.plain(&callers.admin, &text).await;
         assert!(codes.is_empty() || codes == [400], "{chunks:?}: {received}");
     }
-    // What one sends in one piece is several requests, each under its own name.
+    // Several requests may arrive at once, and each has its own user.
     let first = format!("impersonate-user: ann\r\nContent-Length: {length}\r\n\r\n{REVIEW}");
     let second = format!("Transfer-Encoding: chunked\r\n\r\n{chunked}");
     let text = [who(first.as_bytes()), who(second.as_bytes()), last(b"impersonate-user: bob")].concat();

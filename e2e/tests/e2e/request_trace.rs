@@ -1,6 +1,6 @@
-//! `orrery trace request` against a server over TLS: the exact pages, and the permission to read them.
+//! Compares the pages of `orrery trace request` with expected ones, and checks the permission to read them.
 //!
-//! With `PAGES=overwrite` the pages are written anew, to be read before they are committed.
+//! `PAGES=overwrite` replaces the expected pages, for a review before the commit.
 
 use crate::{program, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/request_traces");
 
 /// Values that differ between runs, with their placeholders.
-const CHOSEN: &[(&str, &str)] = &[
+const VARYING: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"\d+\.\d\d ms", "<duration>"),
@@ -241,14 +241,14 @@ metadata: {name: note, namespace: market}
 data: {apples: "1"}
 "#;
 
-/// One server, and the administrator's two tools.
-struct Lab {
+/// A server that traces requests, and the administrator's kubectl and kubeconfig.
+struct TracedServer {
     server: ApiServer,
     kubeconfig: PathBuf,
     kubectl: Kubectl,
 }
 
-impl Lab {
+impl TracedServer {
     async fn start(directory: &Path, flags: &[&str]) -> Self {
         let data_dir = Arc::new(DataDir::open(&directory.join("data")).unwrap());
         let server = ApiServer::start_in(program(), data_dir, Store::Memory, flags).await;
@@ -267,11 +267,11 @@ impl Lab {
         (output.status.success(), String::from_utf8(printed).unwrap())
     }
 
-    /// Compares a page with the one that is kept.
+    /// Runs `orrery trace request`, and compares its page with the expected one.
     fn page(&self, name: &str, arguments: &str) {
         let (success, page) = self.request(arguments);
         assert!(success, "{page}");
-        let masked = CHOSEN.iter().fold(page, |page, (pattern, word)| {
+        let masked = VARYING.iter().fold(page, |page, (pattern, word)| {
             Regex::new(pattern).expect("the table is well-formed").replace_all(&page, *word).into_owned()
         });
         let file = Path::new(PAGES).join(format!("{name}.txt"));
@@ -285,92 +285,93 @@ impl Lab {
 #[tokio::test]
 async fn a_page_tells_the_way_of_a_request() {
     let directory = tempfile::tempdir().unwrap();
-    let mut lab = Lab::start(directory.path(), &["--enable-request-trace"]).await;
-    lab.kubectl.with_input("apply -f -", SHOP).succeeded();
+    let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace"]).await;
+    traced.kubectl.with_input("apply -f -", SHOP).succeeded();
     let pod = directory.path().join("pod.yaml");
     fs::write(&pod, POD).unwrap();
     let foreign = directory.path().join("foreign.yaml");
     fs::write(&foreign, POD.replace("nginx", "malware")).unwrap();
     let (pod, foreign) = (pod.display(), foreign.display());
     let refused = format!("create -f {foreign} --dry-run=server");
-    wait::until("the policies are in force", || !lab.kubectl.run(&refused).success);
+    wait::until("the policies are in force", || !traced.kubectl.run(&refused).success);
 
-    lab.page("create", &format!("create -f {pod} --as=ann"));
-    lab.page("refused_by_policy", &format!("create -f {foreign} --as=ann --dry-run"));
-    lab.page("forbidden", "get secrets -n kube-system --as=ann --as-group=developers");
-    lab.page("list", "get pods -n shop --as=ann");
-    lab.page("unknown", "get pods -n shop --token=wrong");
-    lab.page("delete", "delete pods/web -n shop");
+    traced.page("create", &format!("create -f {pod} --as=ann"));
+    traced.page("refused_by_policy", &format!("create -f {foreign} --as=ann --dry-run"));
+    traced.page("forbidden", "get secrets -n kube-system --as=ann --as-group=developers");
+    traced.page("list", "get pods -n shop --as=ann");
+    traced.page("unknown", "get pods -n shop --token=wrong");
+    traced.page("delete", "delete pods/web -n shop");
 
-    // The same by other tools.
-    let kept: Value = serde_json::from_str(&lab.kubectl.ok("get --raw /debug/requests")).unwrap();
+    // The traces are readable with kubectl too, and by ID.
+    let kept: Value = serde_json::from_str(&traced.kubectl.ok("get --raw /debug/requests")).unwrap();
     let id = kept["items"][0]["auditID"].as_str().unwrap();
-    let trace: Value = serde_json::from_str(&lab.kubectl.ok(&format!("get --raw /debug/requests/{id}"))).unwrap();
+    let trace: Value = serde_json::from_str(&traced.kubectl.ok(&format!("get --raw /debug/requests/{id}"))).unwrap();
     assert_eq!(trace["request"]["method"], "DELETE");
-    let (_, by_id) = lab.request(id);
+    let (_, by_id) = traced.request(id);
     assert!(by_id.starts_with("DELETE /api/v1/namespaces/shop/pods/web\n"), "{by_id}");
-    let (_, listed) = lab.request("");
+    let (_, listed) = traced.request("");
     assert_eq!(listed.lines().count(), 6, "{listed}");
     assert!(listed.lines().next().unwrap().starts_with(id), "{listed}");
     for path in ["/debug/requests", &format!("/debug/requests/{id}")] {
-        let refused = lab.kubectl.fails(&format!("get --raw {path} --as=ann"));
+        let refused = traced.kubectl.fails(&format!("get --raw {path} --as=ann"));
         assert!(refused.contains("User \"ann\" cannot get path"), "{refused}");
     }
-    let (success, why) = lab.request("3fd0a2c1");
+    let (success, why) = traced.request("3fd0a2c1");
     assert!(!success && why.contains("3fd0a2c1: no trace of it is kept"), "{why}");
-    // Words, as of kubectl create.
-    let (success, made) = lab.request("create deployment shop --image=nginx -n shop --as=ann --dry-run");
+    // Arguments like those of `kubectl create`.
+    let (success, made) = traced.request("create deployment shop --image=nginx -n shop --as=ann --dry-run");
     assert!(success && made.starts_with("POST /apis/apps/v1/namespaces/shop/deployments"), "{made}");
-    let (success, why) = lab.request("create quota q -n shop");
+    let (success, why) = traced.request("create quota q -n shop");
     assert!(!success && why.contains("write `kubectl create quota … --dry-run=client -o yaml |"), "{why}");
-    lab.server.stop();
+    traced.server.stop();
 }
 
 #[tokio::test]
 async fn a_server_that_traces_nothing_says_so() {
     let directory = tempfile::tempdir().unwrap();
-    let mut lab = Lab::start(directory.path(), &["--enable-request-trace=false"]).await;
+    let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace=false"]).await;
     for arguments in ["", "get /version"] {
-        let (success, why) = lab.request(arguments);
+        let (success, why) = traced.request(arguments);
         assert!(!success && why.contains("--enable-request-trace"), "{why}");
     }
-    lab.server.stop();
+    traced.server.stop();
 }
 
 const NOTES: &str = "/api/v1/namespaces/market/configmaps";
 
-/// Actions of webhooks before they answer.
+/// Actions that webhooks perform before they answer.
 #[derive(Default)]
-struct Beside {
-    /// While one is asked for the first time, somebody else writes.
-    somebody_else: Mutex<Option<Client>>,
-    /// Another one is asked, and waits until it may answer.
-    asked: Notify,
+struct WebhookActions {
+    /// Client with which the webhook `/slow` changes the object, at its first call only.
+    other_writer: Mutex<Option<Client>>,
+    /// Notified when the webhook `/patient` is called.
+    called: Notify,
+    /// The webhook `/patient` waits for this before it answers.
     may_answer: Notify,
 }
 
-impl Beside {
-    async fn happen(&self, path: &str) {
-        let writer = self.somebody_else.lock().take_if(|_| path == "/slow");
+impl WebhookActions {
+    async fn perform(&self, path: &str) {
+        let writer = self.other_writer.lock().take_if(|_| path == "/slow");
         if let Some(writer) = writer {
             let patch = RawRequest::patch(&format!("{NOTES}/note"), "application/merge-patch+json", PEARS);
             assert_eq!(patch.send(&writer).await.unwrap().code, 200);
         }
         if path == "/patient" {
-            self.asked.notify_one();
+            self.called.notify_one();
             self.may_answer.notified().await;
         }
     }
 }
 
-/// Starts a server of an aggregated group, and webhooks.
-fn weather_and_webhooks(beside: Arc<Beside>) -> HttpService {
+/// Returns a service that is both the server of an aggregated group and two webhooks.
+fn weather_and_webhooks(actions: Arc<WebhookActions>) -> HttpService {
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let beside = beside.clone();
+        let actions = actions.clone();
         async move {
             let answer = match request.uri().path() {
                 path @ ("/slow" | "/patient") => {
-                    beside.happen(path).await;
+                    actions.perform(path).await;
                     let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
                     let review: Value = serde_json::from_slice(&body).unwrap();
                     let response = json!({"uid": review["request"]["uid"], "allowed": true});
@@ -395,51 +396,51 @@ const PEARS: &str = r#"{"data": {"pears": "2"}}"#;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_tells_of_those_who_had_to_wait_and_of_what_was_overlooked() {
     let directory = tempfile::tempdir().unwrap();
-    let mut lab = Lab::start(directory.path(), &["--enable-request-trace"]).await;
+    let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace"]).await;
     let env = Env::system().child();
     let authority = Authority::load_or_create(&directory.path().join("hooks"), env.wall()).unwrap();
-    let beside = Arc::new(Beside::default());
-    let address = webhook_server::serve(&env, &authority, weather_and_webhooks(beside.clone())).await;
+    let actions = Arc::new(WebhookActions::default());
+    let address = webhook_server::serve(&env, &authority, weather_and_webhooks(actions.clone())).await;
     let market =
         MARKET.replace("ENDPOINT", &address.to_string()).replace("BUNDLE", &BASE64.encode(&authority.cert_pem));
-    lab.kubectl.with_input("apply -f -", &market).succeeded();
+    traced.kubectl.with_input("apply -f -", &market).succeeded();
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
     let note = write("note.yaml", NOTE);
-    let until = |arguments: &str, said: &str| wait::until(said, || lab.request(arguments).1.contains(said));
+    let until = |arguments: &str, said: &str| wait::until(said, || traced.request(arguments).1.contains(said));
     until(&format!("create -f {note} --as=ann --dry-run"), "policy known-shelves by known-shelves-here");
     until(&format!("create -f {note} --as=ann --dry-run"), "policy stamp by stamp-here");
     until("get configmaps -n market --as=ann", "FlowSchema notes");
     until("get /apis/weather.example/v1/reports", "answers 200");
 
-    lab.page("overlooked", &format!("create -f {note} --as=ann"));
-    lab.page("aggregated", "get /apis/weather.example/v1/reports");
-    lab.page("not_available", "get /apis/tide.example/v1/reports");
+    traced.page("overlooked", &format!("create -f {note} --as=ann"));
+    traced.page("aggregated", "get /apis/weather.example/v1/reports");
+    traced.page("not_available", "get /apis/tide.example/v1/reports");
 
-    let client = lab.server.client(&lab.server.admin);
+    let client = traced.server.client(&traced.server.admin);
     let ben = client.impersonating("ben", &[]);
     let first = async {
         let other = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}"#;
         assert_eq!(RawRequest::post(NOTES, other).send(&ben).await.unwrap().code, 201);
     };
     let second = async {
-        beside.asked.notified().await;
-        lab.page("no_room", "get configmaps -n market --as=ann");
-        beside.may_answer.notify_one();
+        actions.called.notified().await;
+        traced.page("no_room", "get configmaps -n market --as=ann");
+        actions.may_answer.notify_one();
     };
     futures::future::join(first, second).await;
     let old = RawRequest::get(&format!("{NOTES}/note")).send(&client).await.unwrap().text;
-    *beside.somebody_else.lock() = Some(client);
-    lab.page(
+    *actions.other_writer.lock() = Some(client);
+    traced.page(
         "outrun",
         &format!("apply -f {} --as=ann", write("more.yaml", &NOTE.replace("apples: \"1\"", "plums: \"3\""))),
     );
-    let found = lab.kubectl.ok("get configmap note -n market -o jsonpath={.data}");
+    let found = traced.kubectl.ok("get configmap note -n market -o jsonpath={.data}");
     assert_eq!(found, r#"{"apples":"1","pears":"2","plums":"3"}"#);
-    lab.page("too_late", &format!("replace -f {} --as=ann", write("old.json", &old)));
-    lab.server.stop();
+    traced.page("too_late", &format!("replace -f {} --as=ann", write("old.json", &old)));
+    traced.server.stop();
     env.drain().await;
 }

@@ -1,4 +1,5 @@
-//! Every component starts with the shortest command line on which its original starts.
+//! Tests that every component starts with the shortest command line with which Kubernetes' component of that name
+//! starts.
 
 use crate::program;
 use component_base::lifecycle::PARENT_PIPE;
@@ -12,11 +13,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A component as a process, which is killed at the end.
+/// A component's process. It is killed when this value is dropped.
 pub struct Running(Child);
 
 impl Running {
-    /// Starts it in that directory, in which it leaves its `log`; it is reached on loopback.
+    /// Starts a component that listens on loopback. Its working directory is `directory`, where it also writes `log`.
     pub fn start(directory: &Path, component: &str, arguments: &[String]) -> Self {
         let child = Command::new(program())
             .arg(component)
@@ -40,8 +41,8 @@ impl Drop for Running {
     }
 }
 
-/// The component, whose identity it has, what its original needs, the files of a certificate that it makes for itself, and
-/// how it is told its port.
+/// A component, the identity that it uses, the arguments that Kubernetes' component needs, the files of the certificate
+/// that it issues to itself, and the flag for its port.
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str], &'static str);
 
 const ROWS: &[Row] = &[
@@ -54,7 +55,7 @@ const ROWS: &[Row] = &[
         &[],
         "secure-port",
     ),
-    // The folder's default is the machine's own.
+    // The default of `--cert-dir` is a folder of the machine.
     ("kubelet-sim", "kubelet-sim", "--kubeconfig=KUBECONFIG --cert-dir=made", &["kubelet.crt", "kubelet.key"], "port"),
     ("proxy-sim", "proxy-sim", "--kubeconfig=KUBECONFIG", &[], "secure-port"),
     (
@@ -67,7 +68,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// Returns a connection that accepts any server certificate, since no authority signs a self-made one.
+/// Writes a kubeconfig that accepts any server certificate, since no authority has signed a self-signed one.
 fn trusting_kubeconfig(server: &ApiServer, directory: &Path, port: u16) -> PathBuf {
     let admin = server.data_dir.pki_of("admin");
     let config = json!({
@@ -85,7 +86,7 @@ fn trusting_kubeconfig(server: &ApiServer, directory: &Path, port: u16) -> PathB
     path
 }
 
-/// The port and the loopback are all that a line is given besides.
+/// Starts the component with its arguments and with a port on loopback, and waits until it is healthy.
 fn try_row(server: &ApiServer, directory: &Path, row: &Row) {
     let (component, identity, line, files, port_flag) = *row;
     let own = directory.join(component);
@@ -106,7 +107,7 @@ fn try_row(server: &ApiServer, directory: &Path, row: &Row) {
     for file in files {
         assert!(own.join("made").join(file).exists(), "{component}: {file}");
     }
-    // One without a folder leaves nothing on the disk.
+    // A component without `--cert-dir` writes no key to the disk.
     let left: Vec<_> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let pems = left.iter().filter(|name| name.to_string_lossy().ends_with(".key")).count();
     assert_eq!(pems, 0, "{component}: {left:?}");

@@ -1,9 +1,9 @@
-//! The simulated cluster with seeded faults, at size, and at rest. Each run has its own process.
+//! Runs simulated clusters with seeded faults, at rest, and with a stale cache. Each run has its own process.
 
 use super::determinism::log;
 
-/// Seeds that run with every test; `cargo xtask soak` runs more. The last one loses no node, so that its rollouts are
-/// held to what they promise about serving pods.
+/// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
+/// pods of its rollouts can be checked.
 const SEEDS: [u64; 2] = [1, 3];
 
 #[test]
@@ -11,8 +11,8 @@ fn faults_break_no_promise_and_end_in_rest() {
     for seed in SEEDS {
         let log = log("survive", seed);
         for line in ["storm", "is killed", "starts again", "no more faults", "at rest after"] {
-            let told = log.lines().any(|one| one.contains("simulation:") && one.contains(line));
-            assert!(told, "seed {seed}: nothing in the log says {line:?}");
+            let is_logged = log.lines().any(|one| one.contains("simulation:") && one.contains(line));
+            assert!(is_logged, "seed {seed}: nothing in the log says {line:?}");
         }
     }
 }
@@ -25,15 +25,16 @@ fn an_hour_of_quiet_is_leases_and_heartbeats() {
         let words = line.split_once(mark).and_then(|(before, _)| before.rsplit(' ').next());
         words.and_then(|word| word.parse::<u32>().ok()).unwrap_or_else(|| panic!("no number before {mark:?}: {line}"))
     };
-    // The hour itself, and before it a rollout that takes minutes.
+    // The hour, and a rollout of some minutes before it.
     let virtual_s = number_before(" s of virtual time");
     assert!((3630..3900).contains(&virtual_s), "{virtual_s} s");
-    // Three nodes renew every 10 s and report every 5 minutes, two leaders renew every 2 s, watches begin anew.
+    // Three nodes renew their leases every 10 s and report every 5 minutes. Two leaders renew theirs every 2 s. Watches
+    // are opened again when they time out.
     let requests = number_before(" requests in 3600s of quiet");
     assert!((4500..6500).contains(&requests), "{requests} requests");
 }
 
-/// The seed that docs/deviations.md names: a controller that went by what its cache shows would have 6 pods here, where 5
+/// Runs the seed that docs/deviations.md names. A controller that trusted its cache would create 6 pods here, where 5
 /// are the most.
 #[test]
 fn a_rollout_keeps_its_surge_while_a_cache_lags() {

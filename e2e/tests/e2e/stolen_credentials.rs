@@ -1,4 +1,5 @@
-//! Stolen, altered and outdated credentials, and requests that claim another identity.
+//! Tests that stolen, altered and expired credentials are refused, and that no request gets another identity than its
+//! own.
 
 use crate::{program, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -27,11 +28,12 @@ use std::sync::Arc;
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const ROBOT: &str = "system:serviceaccount:default:robot";
 
-/// Returns the user that the server sees.
+/// Returns a SelfSubjectReview request, which is answered with the authenticated user.
 fn who() -> RawRequest {
     RawRequest::post(WHO, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string())
 }
 
+/// Returns a SelfSubjectReview request with a bearer token.
 fn bearing(token: &str) -> RawRequest {
     who().header("authorization", &format!("Bearer {token}"))
 }
@@ -45,7 +47,7 @@ fn name(answer: &Answer) -> Result<String, u16> {
 struct Server {
     server: ApiServer,
     kubectl: Kubectl,
-    /// Returns a connection without a certificate.
+    /// Client without a certificate.
     stranger: Client,
 }
 
@@ -64,7 +66,7 @@ impl Server {
     }
 }
 
-/// An object that a token is bound to: kubectl's flags, and the object to create and delete.
+/// Objects that a token can be bound to: flags of `kubectl create token`, the object's name, and its manifest.
 const BOUND: [(&str, &str, &str); 4] = [
     ("", "serviceaccount/robot", r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#),
     (
@@ -175,7 +177,7 @@ async fn a_token_that_was_touched_is_nobodys() {
     }
 }
 
-/// Requests of many callers over one connection, sequential and parallel.
+/// Sends requests of many callers over one connection, one after the other and in parallel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_inherits_a_connection() {
     let directory = tempfile::tempdir().unwrap();
@@ -183,7 +185,7 @@ async fn nobody_inherits_a_connection() {
     std::fs::write(directory.path().join("tokens.csv"), tokens).unwrap();
     let flag = format!("--token-auth-file={}", directory.path().join("tokens.csv").display());
     let server = Server::start(directory.path(), &[&flag]).await;
-    let asks = (0..200).map(|number| {
+    let requests = (0..200).map(|number| {
         let (server, of) = (&server, number % 10);
         async move {
             let answer = match of {
@@ -204,14 +206,14 @@ async fn nobody_inherits_a_connection() {
             }
         }
     });
-    let (first, rest): (Vec<_>, Vec<_>) = asks.enumerate().partition(|(number, _)| *number < 20);
-    for (_, ask) in first {
-        ask.await;
+    let (first, rest): (Vec<_>, Vec<_>) = requests.enumerate().partition(|(number, _)| *number < 20);
+    for (_, request) in first {
+        request.await;
     }
-    join_all(rest.into_iter().map(|(_, ask)| ask)).await;
-    // Who shows a certificate is who it names, whatever he bears beside it; and acts for others in one request alone.
+    join_all(rest.into_iter().map(|(_, request)| request)).await;
+    // A certificate counts more than a token. An impersonation counts only for its request.
     let admin = server.server.client(&server.server.admin);
-    for (ask, expected) in [
+    for (request, expected) in [
         (bearing("token-1"), "kubernetes-admin"),
         (bearing("token-of-nobody"), "kubernetes-admin"),
         (who().header("impersonate-user", "user-2"), "user-2"),
@@ -219,7 +221,7 @@ async fn nobody_inherits_a_connection() {
         (who().header("impersonate-user", "zoë"), "zoë"),
         (who(), "kubernetes-admin"),
     ] {
-        assert_eq!(name(&ask.send(&admin).await.unwrap()), Ok(expected.to_owned()), "{ask}");
+        assert_eq!(name(&request.send(&admin).await.unwrap()), Ok(expected.to_owned()), "{request}");
     }
 }
 
@@ -232,12 +234,12 @@ async fn nobody_claims_to_be_somebody_else() {
     server.kubectl.ok("create clusterrole as-carl --verb=impersonate --resource=users --resource-name=carl");
     server.kubectl.ok("create clusterrolebinding as-carl --clusterrole=as-carl --user=bob");
     let allowed = async || {
-        let ask = bearing("bob-token").header("impersonate-user", "carl");
-        name(&ask.send(&server.stranger).await.unwrap()).is_ok()
+        let request = bearing("bob-token").header("impersonate-user", "carl");
+        name(&request.send(&server.stranger).await.unwrap()).is_ok()
     };
     wait::until_async("bob may act for carl", allowed).await;
 
-    // Who is asked for by which headers, of ann who may nothing and of bob who may act for carl.
+    // Headers, with the result for ann, who may impersonate nobody, and for bob, who may impersonate carl.
     for (headers, of_ann, of_bob) in [
         (&[("impersonate-user", "carl")][..], Err(403), Ok("carl")),
         (&[("impersonate-user", "kubernetes-admin")], Err(403), Err(403)),
@@ -252,22 +254,22 @@ async fn nobody_claims_to_be_somebody_else() {
         (&[("impersonate-user", "carl"), ("impersonate-uid", "2")], Err(403), Err(403)),
         (&[("impersonate-user", "carl"), ("impersonate-extra-scopes", "all")], Err(403), Err(403)),
         (&[("impersonate-user", "carl"), ("impersonate-extra-a%2fb", "x")], Err(403), Err(403)),
-        // The first one counts, as everywhere; nobody is two.
+        // Of two headers of one name, the first one counts.
         (&[("impersonate-user", "carl"), ("impersonate-user", "kubernetes-admin")], Err(403), Ok("carl")),
         (&[("impersonate-user", "kubernetes-admin"), ("impersonate-user", "carl")], Err(403), Err(403)),
         (&[("impersonate-group", "system:masters")], Err(400), Err(400)),
         (&[("impersonate-uid", "2")], Err(400), Err(400)),
         (&[("impersonate-extra-scopes", "all")], Err(400), Err(400)),
         (&[("impersonate-user", ""), ("impersonate-group", "system:masters")], Err(400), Err(400)),
-        // Of proxies; nobody is one here.
+        // Headers of an authenticating proxy are ignored, since no proxy is configured.
         (&[("x-remote-user", "kubernetes-admin"), ("x-remote-group", "system:masters")], Ok("ann"), Ok("bob")),
         (&[("x-remote-extra-scopes", "all"), ("x-forwarded-user", "kubernetes-admin")], Ok("ann"), Ok("bob")),
     ] {
         for (user, expected) in [("ann", of_ann), ("bob", of_bob)] {
-            let ask = bearing(&format!("{user}-token"));
-            let ask = headers.iter().fold(ask, |ask, (name, value)| ask.and_header(name, value));
-            let answer = ask.send(&server.stranger).await.unwrap();
-            assert_eq!(name(&answer), expected.map(str::to_owned), "{ask}: {}", answer.text);
+            let request = bearing(&format!("{user}-token"));
+            let request = headers.iter().fold(request, |request, (name, value)| request.and_header(name, value));
+            let answer = request.send(&server.stranger).await.unwrap();
+            assert_eq!(name(&answer), expected.map(str::to_owned), "{request}: {}", answer.text);
             let claimed =
                 ["all", "system:masters"].iter().any(|claim| answer.body["status"].to_string().contains(claim));
             assert!(answer.code != 201 || !claimed, "{}", answer.text);
@@ -275,7 +277,7 @@ async fn nobody_claims_to_be_somebody_else() {
     }
 }
 
-/// A webhook whose answer depends on the token.
+/// Starts a token webhook whose answer depends on the token. Returns the path of its kubeconfig.
 async fn reviewer(env: &Env, authority: &Authority, directory: &Path) -> String {
     let service = HttpService::new(tower::service_fn(|request: Request<Body>| async move {
         let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();

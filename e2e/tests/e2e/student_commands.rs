@@ -1,10 +1,11 @@
-//! First commands of a student, with a fragment of the expected output of each.
+//! The first commands of a student. Each must print an expected fragment.
 
 use crate::cluster;
 use e2e::store::Store;
 use std::path::Path;
 
-/// A line is run as it stands; what it prints, on either output, holds the fragment. `!` begins a line that has to fail.
+/// Command lines of kubectl, each with a fragment of what it prints on either output. A line with `!` before it must
+/// fail. In a line, `DIR` is the test's directory, and a plus is a space inside one argument.
 const SESSION: &[(&str, &str)] = &[
     // Who am I, and what is this?
     ("version", "Server Version: v1.36."),
@@ -17,7 +18,7 @@ const SESSION: &[(&str, &str)] = &[
     ("get componentstatuses", "Healthy"),
     ("api-versions", "apps/v1"),
     ("explain pods.spec.containers --recursive", "terminationMessagePath"),
-    // One of each that `create` makes.
+    // One object of each kind that `create` knows.
     ("run box --image=busybox", "pod/box created"),
     ("run once --image=busybox --restart=Never -- sleep 1", "pod/once created"),
     ("create job j --image=busybox -- sleep 1", "job.batch/j created"),
@@ -45,7 +46,7 @@ const SESSION: &[(&str, &str)] = &[
     ("auth can-i list nodes --as=jane", "yes"),
     ("get all", "service/en"),
     ("get services lb", "<pending>"),
-    // Waiting and watching.
+    // Waits and Events.
     ("wait --for=condition=Ready pod/box --timeout=60s", "pod/box condition met"),
     ("wait --for=jsonpath={.status.phase}=Succeeded pod/once --timeout=60s", "pod/once condition met"),
     ("wait --for=condition=Complete job/j --timeout=60s", "job.batch/j condition met"),
@@ -53,7 +54,7 @@ const SESSION: &[(&str, &str)] = &[
     ("get pod once", "Completed"),
     ("get job j", "1/1"),
     ("events --for=pod/box", "Successfully assigned default/box to node-"),
-    // Looking into containers.
+    // Logs, exec and proxies of containers and nodes.
     ("logs box", "box: started from image busybox"),
     ("logs -l run=box --tail=1 --timestamps", "Z box: started"),
     ("logs job/says", "hi"),
@@ -71,7 +72,7 @@ const SESSION: &[(&str, &str)] = &[
     ("get --raw /api/v1/namespaces/default/pods/page/proxy/a?b=c", "Hello from pod default/page on node-"),
     ("!get --raw /api/v1/namespaces/default/pods/page:81/proxy/", "connect: connection refused"),
     ("!get --raw /api/v1/namespaces/default/services/page:99/proxy/", "no service port 99 found for service \"page\""),
-    // Changing what is there.
+    // Changes of existing objects.
     ("label pod box a=1", "pod/box labeled"),
     ("!label pod box a=2", "'a' already has a value (1), and --overwrite is false"),
     ("label --overwrite pod box a=2", "pod/box labeled"),
@@ -90,7 +91,7 @@ const SESSION: &[(&str, &str)] = &[
     ("diff -k DIR", "dev-k"),
     ("apply -k DIR", "configmap/dev-k created"),
     ("apply --prune -l part=of -f DIR/other.yaml", "configmap/dev-k pruned"),
-    // What is not there says so.
+    // Errors about missing objects.
     ("!top nodes", "Metrics API not available"),
     ("!port-forward none 8080:80", "Error from server (NotFound): pods \"none\" not found"),
     ("!get gadgets", "the server doesn't have a resource type \"gadgets\""),
@@ -108,19 +109,19 @@ fn a_first_day() {
     let kubectl = cluster.kubectl();
     for (line, fragment) in SESSION {
         let words = line.trim_start_matches('!').replace("DIR", &directory.path().to_string_lossy());
-        // A plus stands for a space inside one word.
         let words: Vec<String> = words.split(' ').map(|word| word.replace('+', " ")).collect();
         let printed = kubectl.run_args(&words.iter().map(String::as_str).collect::<Vec<_>>());
         let all = format!("{}{}", printed.stdout, printed.stderr);
-        // `diff` ends with 1 where something differs.
+        // `diff` ends with 1 if something differs.
         let success = printed.success || words[0] == "diff";
         assert_eq!(success, !line.starts_with('!'), "kubectl {line}\n{all}");
         assert!(all.contains(fragment), "kubectl {line}: no {fragment:?} in\n{all}");
     }
-    // `describe` knows every kind; of two, a kubectl of 1.32 asks for a version that nobody serves any more.
+    // `describe` works for every kind except two: a kubectl of 1.32 requests them in a version that is no longer
+    // served.
     let kinds = kubectl.ok("api-resources --verbs=get,list -o name");
-    let is_served_to_it = |kind: &&str| !kind.starts_with("ipaddresses.") && !kind.starts_with("servicecidrs.");
-    let kinds: Vec<&str> = kinds.lines().filter(is_served_to_it).collect();
+    let is_describable = |kind: &&str| !kind.starts_with("ipaddresses.") && !kind.starts_with("servicecidrs.");
+    let kinds: Vec<&str> = kinds.lines().filter(is_describable).collect();
     kubectl.ok(&format!("describe {} -A", kinds.join(",")));
     cluster.stop();
 }

@@ -1,4 +1,4 @@
-//! The order of system calls: the store is synced before the answer is sent.
+//! Tests with a trace of system calls that the store is synced before the answer to a write is sent.
 
 use crate::program;
 use component_base_testing::test_needs;
@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CALLS: &str = "fsync,fdatasync,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg";
 const WRITES: usize = 20;
-/// Requests and answers of this test are several times longer; what else a connection carries is shorter.
+/// Least size of a call that reads a request or writes an answer. Those of this test are several times longer, and all
+/// other data of a connection is shorter.
 const LONG_BYTES: usize = 2000;
 
 #[tokio::test]
@@ -30,14 +31,14 @@ async fn the_store_is_synced_before_a_write_is_answered() {
         assert_eq!(answer.code, 201, "{}", answer.body);
     }
     server.stop();
-    let steps = steps(&trace.text());
-    assert_eq!(unsynced(&steps), Vec::<usize>::new(), "answers that came before the sync");
-    assert!(steps.iter().filter(|step| **step == IoEvent::Answer).count() >= WRITES, "the trace shows the answers");
+    let events = io_events(&trace.text());
+    assert_eq!(unsynced(&events), Vec::<usize>::new(), "answers that came before the sync");
+    assert!(events.iter().filter(|event| **event == IoEvent::Answer).count() >= WRITES, "the trace shows the answers");
 
-    // The check finds a server that answers first.
-    let mut hasty = steps.clone();
-    hasty.retain(|step| *step != IoEvent::Sync);
-    assert!(unsynced(&hasty).len() >= WRITES);
+    // The check would find a server that answers before the sync.
+    let mut without_sync = events.clone();
+    without_sync.retain(|event| *event != IoEvent::Sync);
+    assert!(unsynced(&without_sync).len() >= WRITES);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,39 +48,39 @@ enum IoEvent {
     Answer,
 }
 
-/// Requests, completed syncs of the data file, and answers, in order. An answer counts from when it begins to be written,
-/// all others from when they are done; a call that others interrupt stands in two lines, and only the first says of what
-/// file it is.
-fn steps(trace: &str) -> Vec<IoEvent> {
-    let (mut steps, mut unfinished) = (Vec::new(), BTreeMap::new());
+/// Returns the requests, completed syncs of the data file and answers in their order. An answer has the place at which
+/// its call begins, and all others have the place at which their call ends. A call that is interrupted has two lines in
+/// the trace, and only the first one names the file.
+fn io_events(trace: &str) -> Vec<IoEvent> {
+    let (mut events, mut unfinished) = (Vec::new(), BTreeMap::new());
     for line in trace.lines() {
         let Some((process, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
         let result = call.rsplit_once("= ").and_then(|(_, result)| result.parse::<usize>().ok());
-        let is_done = |step: IoEvent| {
-            result.is_some_and(|result| if step == IoEvent::Sync { result == 0 } else { result >= LONG_BYTES })
+        let is_done = |event: IoEvent| {
+            result.is_some_and(|result| if event == IoEvent::Sync { result == 0 } else { result >= LONG_BYTES })
         };
         if call.starts_with("<... ") {
             match unfinished.remove(process) {
-                Some((IoEvent::Answer, place)) if is_done(IoEvent::Answer) => steps[place] = Some(IoEvent::Answer),
-                Some((step, _)) if step != IoEvent::Answer && is_done(step) => steps.push(Some(step)),
+                Some((IoEvent::Answer, place)) if is_done(IoEvent::Answer) => events[place] = Some(IoEvent::Answer),
+                Some((event, _)) if event != IoEvent::Answer && is_done(event) => events.push(Some(event)),
                 _ => {}
             }
-        } else if let Some(step) = meant(call) {
+        } else if let Some(event) = event_of(call) {
             if call.ends_with("<unfinished ...>") {
-                unfinished.insert(process, (step, steps.len()));
-                // Room for an answer.
-                steps.push(None);
-            } else if is_done(step) {
-                steps.push(Some(step));
+                unfinished.insert(process, (event, events.len()));
+                // An answer gets this place when its call ends.
+                events.push(None);
+            } else if is_done(event) {
+                events.push(Some(event));
             }
         }
     }
-    steps.into_iter().flatten().collect()
+    events.into_iter().flatten().collect()
 }
 
 /// Returns the event of a call, if it concerns the data file or a client.
-fn meant(call: &str) -> Option<IoEvent> {
+fn event_of(call: &str) -> Option<IoEvent> {
     let is = |names: &[&str]| names.iter().any(|name| call.starts_with(name));
     let of_client = call.contains("TCP:[") || call.contains("TCPv6:[");
     if is(&["fdatasync(", "fsync("]) {
@@ -98,17 +99,17 @@ fn interrupted_calls_are_put_together() {
                  2 <... fdatasync resumed>) = 0\n1 <... sendto resumed>\"\"..., 9) = 9000\n\
                  1 read(9<TCP:[a]>, \"\"..., 9) = 9000\n2 fsync(3</d/store.redb>) = 0\n1 write(9<TCP:[a]>, \"\"..., 9) = 9000\n\
                  1 write(9<TCP:[a]>, \"\"..., 9) = 17\n";
-    let read = steps(trace);
+    let read = io_events(trace);
     let expected = [IoEvent::Request, IoEvent::Answer, IoEvent::Sync, IoEvent::Request, IoEvent::Sync, IoEvent::Answer];
     assert_eq!((read.as_slice(), unsynced(&read)), (&expected[..], vec![1]));
 }
 
-/// Returns the answers without a sync after their request.
-fn unsynced(steps: &[IoEvent]) -> Vec<usize> {
+/// Returns the places of the answers that have no sync between them and their request.
+fn unsynced(events: &[IoEvent]) -> Vec<usize> {
     let mut places = Vec::new();
     let (mut requested, mut synced) = (false, false);
-    for (place, step) in steps.iter().enumerate() {
-        match step {
+    for (place, event) in events.iter().enumerate() {
+        match event {
             IoEvent::Request => (requested, synced) = (true, false),
             IoEvent::Sync => synced = true,
             IoEvent::Answer if requested => {

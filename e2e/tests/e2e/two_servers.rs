@@ -29,8 +29,8 @@ async fn pair(directory: &Path, etcd: &EtcdProcess, flags: &[&str]) -> [ApiServe
 }
 
 /// The answer's code and body; 0 where none came.
-async fn code(client: &Client, ask: RawRequest) -> (u16, Value) {
-    ask.send(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
+async fn code(client: &Client, request: RawRequest) -> (u16, Value) {
+    request.send(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
 }
 
 fn config_map(name: &str) -> RawRequest {

@@ -1,4 +1,5 @@
-//! A webhook server over TLS for tests, reached by its address and as the Service `hooks` in the namespace `default`.
+//! Starts webhook servers over TLS. They are reached by their address, or as the Service `hooks` in the namespace
+//! `default`.
 
 use component_base::dial::SERVICE_ENDPOINT;
 use component_base::env::Env;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Serves as long as the environment lives.
+/// Starts a server that runs as long as `env`. Returns its address.
 pub async fn serve(env: &Env, authority: &Authority, service: HttpService) -> SocketAddr {
     let names = ["127.0.0.1", "hooks.default.svc"].map(str::to_owned);
     let subject = Subject { common_name: "hooks", names: &names, ..Subject::default() };
@@ -24,7 +25,7 @@ pub async fn serve(env: &Env, authority: &Authority, service: HttpService) -> So
     address
 }
 
-/// Returns a Service with the annotation of the real address.
+/// Returns the Service `hooks`, whose annotation has the server's address.
 pub fn service(address: SocketAddr) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",

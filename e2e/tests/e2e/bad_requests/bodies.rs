@@ -32,8 +32,8 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn syntax() -> Vec<Case> {
-    let unrecognized = |ask: RawRequest, why: &str| {
-        Case::bad_request(ask, format!("the object provided is unrecognized (must be of type ConfigMap): {why}"))
+    let unrecognized = |request: RawRequest, why: &str| {
+        Case::bad_request(request, format!("the object provided is unrecognized (must be of type ConfigMap): {why}"))
     };
     let parse = |body: &str, why: &str| {
         unrecognized(json(body), &format!("couldn't get version/kind; json parse error: {why}"))
@@ -73,10 +73,10 @@ fn syntax() -> Vec<Case> {
 }
 
 fn types_and_fields() -> Vec<Case> {
-    let handled = |ask: RawRequest, kind: &str, why: &str| {
-        Case::bad_request(ask, format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}"))
+    let handled = |request: RawRequest, kind: &str, why: &str| {
+        Case::bad_request(request, format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}"))
     };
-    let config_map = |ask: RawRequest, why: &str| handled(ask, "ConfigMap", why);
+    let config_map = |request: RawRequest, why: &str| handled(request, "ConfigMap", why);
     let field = "json: cannot unmarshal";
     let replicas = r#"{"metadata":{"name":"d"},"spec":{"replicas":"3"}}"#;
     vec![

@@ -25,8 +25,8 @@ async fn strangers_are_refused() {
     let proxy = kubeconfig::read(&server.data_dir.pki_of("proxy-sim").join("kubeconfig")).unwrap();
 
     let create = || RawRequest::post(CONFIG_MAPS, r#"{"metadata":{"name":"a"}}"#);
-    let unauthorized = |ask: RawRequest| Case::new(ask, 401, "Unauthorized", "Unauthorized");
-    let forbidden = |ask: RawRequest, who_cannot_what: &str| Case::new(ask, 403, "Forbidden", who_cannot_what);
+    let unauthorized = |request: RawRequest| Case::new(request, 401, "Unauthorized", "Unauthorized");
+    let forbidden = |request: RawRequest, who_cannot_what: &str| Case::new(request, 403, "Forbidden", who_cannot_what);
     let before = server.revision().await;
     for (connection, case) in [
         (&with_token("nonsense"), unauthorized(create())),
@@ -59,7 +59,7 @@ async fn strangers_are_refused() {
             ),
         ),
     ] {
-        let answer = case.ask.send(&server.client(connection)).await.unwrap();
+        let answer = case.request.send(&server.client(connection)).await.unwrap();
         assert_eq!(case.difference(&answer), None);
     }
     assert_eq!(server.revision().await, before, "something was stored");

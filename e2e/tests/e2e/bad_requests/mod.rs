@@ -18,7 +18,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 /// One row of a table: a request, and the code, reason and message of its answer.
 struct Case {
-    ask: RawRequest,
+    request: RawRequest,
     code: u16,
     reason: &'static str,
     /// A last `…` stands for the rest.
@@ -26,25 +26,25 @@ struct Case {
 }
 
 impl Case {
-    fn new(ask: RawRequest, code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { ask, code, reason, message: message.into() }
+    fn new(request: RawRequest, code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { request, code, reason, message: message.into() }
     }
 
-    fn bad_request(ask: RawRequest, message: impl Into<String>) -> Self {
-        Self::new(ask, 400, "BadRequest", message)
+    fn bad_request(request: RawRequest, message: impl Into<String>) -> Self {
+        Self::new(request, 400, "BadRequest", message)
     }
 
-    fn invalid(ask: RawRequest, message: impl Into<String>) -> Self {
-        Self::new(ask, 422, "Invalid", message)
+    fn invalid(request: RawRequest, message: impl Into<String>) -> Self {
+        Self::new(request, 422, "Invalid", message)
     }
 
-    fn unsupported(ask: RawRequest, message: impl Into<String>) -> Self {
-        Self::new(ask, 415, "UnsupportedMediaType", message)
+    fn unsupported(request: RawRequest, message: impl Into<String>) -> Self {
+        Self::new(request, 415, "UnsupportedMediaType", message)
     }
 
     /// Where no group is, no Status is.
-    fn no_route(ask: RawRequest) -> Self {
-        Self::new(ask, 404, "", "404 page not found\n")
+    fn no_route(request: RawRequest) -> Self {
+        Self::new(request, 404, "", "404 page not found\n")
     }
 
     /// Returns the difference between the answer and the row, if any.
@@ -63,8 +63,8 @@ impl Case {
     }
 
     fn beside(&self, answer: &Answer) -> String {
-        let Self { ask, code, reason, message } = self;
-        format!("{ask}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.text)
+        let Self { request, code, reason, message } = self;
+        format!("{request}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.text)
     }
 }
 
@@ -98,7 +98,7 @@ async fn refuses_everything(store: Store<'_>) {
     let before = server.revision().await;
     let mut differences = Vec::new();
     for case in bodies::cases().into_iter().chain(objects::cases()).chain(queries::cases()) {
-        let answer = case.ask.send(&admin).await.unwrap_or_else(|error| panic!("{}: {error}", case.ask));
+        let answer = case.request.send(&admin).await.unwrap_or_else(|error| panic!("{}: {error}", case.request));
         differences.extend(case.difference(&answer));
     }
     assert!(differences.is_empty(), "{} rows differ:\n{}", differences.len(), differences.join("\n"));

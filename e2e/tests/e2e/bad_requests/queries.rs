@@ -60,8 +60,8 @@ fn paths_and_methods() -> Vec<Case> {
     let unknown = |path: &str| {
         Case::new(RawRequest::get(path), 404, "NotFound", "the server could not find the requested resource")
     };
-    let method = |ask: RawRequest| {
-        Case::new(ask, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    let method = |request: RawRequest| {
+        Case::new(request, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     };
     vec![
         unknown("/api/v2/namespaces/default/configmaps"),

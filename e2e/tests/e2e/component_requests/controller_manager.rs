@@ -1,5 +1,5 @@
-//! kube-controller-manager until its controllers run: it becomes the leader, reads the trusted authorities, and requests a
-//! token for every controller.
+//! Requests of kube-controller-manager until its controllers run: it becomes the leader, reads the trusted certificate
+//! authorities, and requests a token for every controller.
 
 use super::row::{ACCEPT, Caller, FIRST_LIST, JSON, Program, Row, STREAMED_LIST};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ const MANAGER: Program =
     Program { name: "kube-controller-manager", part: "", caller: Caller::User("system:kube-controller-manager", "") };
 const LEADER: Program = MANAGER.part("leader-election");
 
-/// Controllers by the names of their accounts.
+/// Names of the controllers' service accounts.
 const ACCOUNTS: [&str; 22] = [
     "attachdetach-controller",
     "certificate-controller",
@@ -88,7 +88,8 @@ fn elects() -> Vec<Row> {
     ]
 }
 
-/// Authentication on its own port: authorities from a ConfigMap, and reviews for the rest.
+/// Delegates authentication and authorization on its own port: reads certificate authorities from a ConfigMap, and
+/// sends reviews.
 fn delegates() -> Vec<Row> {
     let authentication = "/api/v1/namespaces/kube-system/configmaps";
     let one = "fieldSelector=metadata.name%3Dextension-apiserver-authentication";
@@ -115,7 +116,7 @@ fn delegates() -> Vec<Row> {
             .watch(format!("{authentication}?{one}&{STREAMED_LIST}"), 2)
             .sees("/0/object/metadata/name", "extension-apiserver-authentication")
             .sees("/1/type", "BOOKMARK"),
-        // One of its roles lets it read that ConfigMap alone.
+        // One of its roles permits this ConfigMap only.
         MANAGER.get(format!("{authentication}/extension-apiserver-authentication")),
         MANAGER
             .post("/apis/authorization.k8s.io/v1/subjectaccessreviews?timeout=10s", access("ada", "get"))
@@ -135,7 +136,7 @@ fn delegates() -> Vec<Row> {
     ]
 }
 
-/// An account for a controller, and a token for it with which it can ask.
+/// Creates the service account of a controller, requests a token for it, and uses the token.
 fn gets_a_token(name: &'static str) -> Vec<Row> {
     let accounts = "/api/v1/namespaces/kube-system/serviceaccounts";
     let account = json!({

@@ -1,4 +1,4 @@
-//! The controllers of kube-controller-manager, each under its own account.
+//! Requests of the controllers of kube-controller-manager, each with the token of its own service account.
 
 use super::row::{Caller, FIRST_LIST, MERGE, METADATA, METADATA_LIST, Program, Row, STRATEGIC};
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ const AUTOSCALER: Program = controller("horizontal-pod-autoscaler");
 const NAMESPACES: Program = controller("namespace-controller");
 const ACCOUNTS: Program = controller("service-account-controller");
 const PUBLISHER: Program = controller("root-ca-cert-publisher");
-/// Whoever makes what the controllers then look after.
-const PERSON: Program = Program { name: "kubectl", part: "", caller: Caller::Admin };
+/// The user who creates the objects that the controllers reconcile.
+const USER: Program = Program { name: "kubectl", part: "", caller: Caller::Admin };
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SET: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -27,7 +27,7 @@ pub fn rows() -> Vec<Row> {
     [namespace(), workload(), service(), budget(), autoscaler()].into_iter().flatten().collect()
 }
 
-/// Every namespace gets an account and the cluster's authority.
+/// Every namespace gets a default service account and a ConfigMap with the cluster's certificate authority.
 fn namespace() -> Vec<Row> {
     let account = json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}});
     let authority = json!({
@@ -52,7 +52,7 @@ fn owner(kind: &str, name: &str, uid: &str) -> Value {
     }])
 }
 
-/// A deployment makes a replica set, which makes a pod.
+/// The Deployment controller creates a ReplicaSet, and the ReplicaSet controller a pod.
 fn workload() -> Vec<Row> {
     let deployment = json!({
         "kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web"},
@@ -93,7 +93,7 @@ fn workload() -> Vec<Row> {
     status["status"] = json!({"replicas": 1, "fullyLabeledReplicas": 1, "observedGeneration": 1});
     let mut deployed = deployment.clone();
     deployed["metadata"]["resourceVersion"] = json!("{deployment.revision}");
-    deployed["spec"]["replicas"] = json!(7); // a status says nothing about it
+    deployed["spec"]["replicas"] = json!(7); // a write to the status ignores it
     deployed["status"] = json!({
         "observedGeneration": 1, "replicas": 1, "unavailableReplicas": 1, "conditions": condition
     });
@@ -106,8 +106,7 @@ fn workload() -> Vec<Row> {
     let wrong = json!({"metadata": {"ownerReferences": owner("ReplicaSet", "web-abc", "{set.uid}"), "uid": "another"}});
     let one = format!("{PODS}/{{pod}}");
     vec![
-        PERSON
-            .post(DEPLOYMENT, deployment)
+        USER.post(DEPLOYMENT, deployment)
             .keeps("deployment.uid", "/metadata/uid")
             .keeps("deployment.revision", "/metadata/resourceVersion"),
         DEPLOYMENTS
@@ -167,7 +166,7 @@ fn service() -> Vec<Row> {
         })
     };
     vec![
-        PERSON.post("/api/v1/namespaces/default/services", service).keeps("service.uid", "/metadata/uid"),
+        USER.post("/api/v1/namespaces/default/services", service).keeps("service.uid", "/metadata/uid"),
         SLICES.post(slices, slice(Value::Null, false)).keeps("slice.revision", "/metadata/resourceVersion"),
         SLICES
             .put(format!("{slices}/web-x1"), slice(json!("{slice.revision}"), true))
@@ -183,7 +182,7 @@ fn budget() -> Vec<Row> {
         "kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"name": "web"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     });
-    let create = PERSON.post(budgets, budget.clone()).keeps("budget.revision", "/metadata/resourceVersion");
+    let create = USER.post(budgets, budget.clone()).keeps("budget.revision", "/metadata/resourceVersion");
     budget["metadata"]["resourceVersion"] = json!("{budget.revision}");
     budget["status"] = json!({
         "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1,
@@ -224,7 +223,7 @@ fn autoscaler() -> Vec<Row> {
             }}]
         }
     });
-    let create = PERSON.post(scalers, scaler.clone()).keeps("scaler.revision", "/metadata/resourceVersion");
+    let create = USER.post(scalers, scaler.clone()).keeps("scaler.revision", "/metadata/resourceVersion");
     scaler["metadata"]["resourceVersion"] = json!("{scaler.revision}");
     scaler["status"] = json!({
         "currentReplicas": 1, "desiredReplicas": 3, "currentMetrics": null, "lastScaleTime": "2026-01-01T00:00:00Z",
@@ -253,7 +252,8 @@ fn autoscaler() -> Vec<Row> {
     ]
 }
 
-/// The garbage collector and the namespace controller know no kinds: metadata is all they read.
+/// The garbage collector and the namespace controller delete objects. They work for all kinds, since they read only
+/// metadata.
 pub fn clean_up() -> Vec<Row> {
     let set = format!("{REPLICA_SET}/web-abc");
     let pod = format!("{PODS}/{{pod}}");
@@ -318,10 +318,9 @@ pub fn clean_up() -> Vec<Row> {
         GARBAGE
             .delete("/apis/apps/v1/namespaces/default/deployments/web", options(json!({"uid": "{deployment.uid}"})))
             .sees("/status", "Success"),
-        PERSON.post("/api/v1/namespaces", named).keeps("gone.uid", "/metadata/uid"),
-        PERSON.post("/api/v1/namespaces/gone/configmaps", map),
-        PERSON
-            .delete("/api/v1/namespaces/gone", json!({"propagationPolicy": "Background"}))
+        USER.post("/api/v1/namespaces", named).keeps("gone.uid", "/metadata/uid"),
+        USER.post("/api/v1/namespaces/gone/configmaps", map),
+        USER.delete("/api/v1/namespaces/gone", json!({"propagationPolicy": "Background"}))
             .sees("/status/phase", "Terminating"),
         NAMESPACES.get("/api/v1/namespaces/gone").keeps("gone.revision", "/metadata/resourceVersion"),
         NAMESPACES.delete("/api/v1/namespaces/gone/configmaps", all),

@@ -1,4 +1,4 @@
-//! Requests of every component before and during its watches.
+//! Requests of every component for discovery, lists and watches.
 
 use super::row::{ACCEPT, ACCEPT_WATCH, Caller, FIRST_LIST, JSON, METADATA, METADATA_LIST, PROTOBUF, Program, Row};
 use super::row::{STREAMED_LIST, WATCH};
@@ -9,13 +9,13 @@ const MANAGER: Program =
 const INFORMERS: Program = MANAGER.part("shared-informers");
 const METADATA_INFORMERS: Program = MANAGER.part("metadata-informers");
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-/// The versions of aggregated discovery that clients of all ages know, and what is left without it.
+/// `Accept` header of a client that knows both versions of aggregated discovery, and the older discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 const AGGREGATED_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const OLD_AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// What a client says that was told to speak nothing else.
+/// The flag with which a component uses JSON. The message of a refusal names it.
 const SETTING: &str = "--kube-api-content-type=application/json";
 
 pub fn rows() -> Vec<Row> {
@@ -93,7 +93,7 @@ fn watches() -> Vec<Row> {
             .sees("/0/object/status", Value::Null)
             .sees("/1/object/kind", "PartialObjectMetadata")
             .sees(end, "true"),
-        // After a cut: from where it was.
+        // After a cut, the watch goes on from a version.
         INFORMERS.watch(format!("/api/v1/namespaces?{one}&{WATCH}"), 1).sees("/0/type", "ADDED"),
         INFORMERS
             .get("/api/v1/namespaces?resourceVersion=1&sendInitialEvents=true&watch=true")
@@ -103,7 +103,7 @@ fn watches() -> Vec<Row> {
     ]
 }
 
-/// Those who speak protobuf alone learn what to set.
+/// The refusal of a client that accepts only protobuf names the flag to set.
 fn refused() -> Vec<Row> {
     let names = |row: Row| row.code(406).sees("/reason", "NotAcceptable").says(SETTING);
     vec![
@@ -118,7 +118,7 @@ fn refused() -> Vec<Row> {
                 .get(format!("/api/v1/namespaces?{FIRST_LIST}"))
                 .accept("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
         ),
-        // That nobody can help.
+        // No flag helps a client that accepts only CBOR.
         INFORMERS.get("/api/v1/namespaces").accept("application/cbor").code(406).sees("/reason", "NotAcceptable"),
     ]
 }

@@ -1,4 +1,4 @@
-//! Requests of `kubectl` of the same version.
+//! Requests of a `kubectl` of the server's version.
 
 use super::row::{Caller, JSON, Program, Row};
 use serde_json::{Value, json};

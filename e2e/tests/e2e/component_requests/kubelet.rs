@@ -1,4 +1,4 @@
-//! kubelet or a hollow node, which registers, reports and runs its pods, and the kube-proxy beside it.
+//! Requests of a kubelet, which registers, reports and runs its pods, and of the kube-proxy on its node.
 
 use super::row::{Caller, FIRST_LIST, Program, Row, STRATEGIC, STREAMED_LIST, WATCH};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const NODE: &str = "/api/v1/nodes/n1";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// Until the node is ready.
+/// Registers the node, and reports until it is ready.
 pub fn registers() -> Vec<Row> {
     let node = json!({
         "kind": "Node", "apiVersion": "v1",
@@ -95,7 +95,7 @@ pub fn registers() -> Vec<Row> {
         KUBELET.get(format!("/apis/node.k8s.io/v1/runtimeclasses?{FIRST_LIST}")).sees("/kind", "RuntimeClassList"),
         KUBELET.get(format!("/apis/storage.k8s.io/v1/csidrivers?{FIRST_LIST}")).sees("/kind", "CSIDriverList"),
         KUBELET.get(format!("/api/v1/services?{FIRST_LIST}")).sees("/kind", "ServiceList"),
-        // Until somebody binds the role to bootstrap tokens, as kubeadm does.
+        // It is refused, since nobody has bound the role to bootstrap tokens, as kubeadm does.
         BOOTSTRAP.post(REQUESTS, certificate_request()).code(403),
         KUBELET
             .post(REQUESTS, certificate_request())
@@ -138,7 +138,7 @@ fn certificate_request() -> Value {
     })
 }
 
-/// What is bound to the node runs there, and ends.
+/// Runs the pods that are bound to the node, and ends them.
 pub fn runs() -> Vec<Row> {
     let pods = "/api/v1/namespaces/default/pods";
     let mine = "fieldSelector=spec.nodeName%3Dn1";
@@ -213,7 +213,7 @@ pub fn runs() -> Vec<Row> {
             .sees("/2/type", "BOOKMARK"),
         KUBELET
             .get(format!("{pods}/{{pod}}"))
-            .patiently()
+            .repeated()
             .sees("/spec/tolerations/0/key", "node.kubernetes.io/not-ready"),
         KUBELET
             .patch(format!("{pods}/{{pod}}/status"), STRATEGIC, status("{pod.uid}"))
@@ -231,7 +231,7 @@ pub fn runs() -> Vec<Row> {
             .sees("/spec/boundObjectRef/name", "{pod}")
             .keeps("pod.token", "/status/token"),
         KUBELET.post(tokens, token("another")).code(403).sees("/reason", "Forbidden"),
-        // A pod mounts the authority of the cluster, and nothing else.
+        // The pod mounts only the ConfigMap with the cluster's certificate authority.
         KUBELET.watch(map("kube-root-ca.crt"), 1).sees("/0/object/data/ca.crt", "pem"),
         KUBELET.get(map("secret-plans")).code(403).sees("/reason", "Forbidden"),
         KUBELET

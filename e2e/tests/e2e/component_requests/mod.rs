@@ -1,8 +1,8 @@
-//! Requests of Kubernetes' own components, with the expected answers.
+//! Replays requests of Kubernetes' own components, and checks the answers.
 //!
-//! Written by hand from the source code of client-go and of the components, not recorded: the components do not run
-//! here. Paths, queries, headers and bodies are theirs, in the order in which they write them. A row's texts may name values that an earlier row has
-//! kept.
+//! The requests were written by hand from the source code of client-go and of the components; they were not recorded,
+//! since the components do not run here. Paths, queries, headers and bodies are those of the components, in their
+//! order. A row may refer to values that an earlier row has kept.
 
 mod row;
 
@@ -20,7 +20,7 @@ use e2e::apiserver::ApiServer;
 use e2e::store::Store;
 use row::{Kept, Row};
 
-/// All rows, in an order in which a cluster comes to life.
+/// Returns all rows, in the order in which the components of a new cluster start.
 fn rows() -> Vec<Row> {
     let parts = [
         discovery::rows(),
@@ -39,7 +39,7 @@ async fn replay(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), store).await;
     let admin = server.client(&server.admin);
-    // Servers look at certificates first: who shows a token has none.
+    // A server authenticates by the certificate first, so the client that sends tokens has none.
     let nobody = Connection { client_cert_pem: None, client_key_pem: None, ..server.admin.clone() };
     let nobody: Client = server.client(&nobody);
     let (mut kept, mut failures) = (Kept::default(), Vec::new());

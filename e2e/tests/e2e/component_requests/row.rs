@@ -1,4 +1,6 @@
 //! `Row`: a request with its sender, and the expected answer.
+//!
+//! The methods `sees`, `says`, `code` and `media_type` add expectations; `keeps` saves a value for later rows.
 
 use client::Client;
 use component_base::http::{Body, BodyStream};
@@ -7,9 +9,9 @@ use http::{HeaderMap, Request};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What components accept unless they are told otherwise.
+/// The `Accept` header of components by default.
 pub const ACCEPT: &str = "application/vnd.kubernetes.protobuf,application/json";
-/// What the same ask of a watch.
+/// The `Accept` header of a watch by default.
 pub const ACCEPT_WATCH: &str =
     "application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch,application/json";
 pub const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
@@ -21,25 +23,25 @@ pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub const MERGE: &str = "application/merge-patch+json";
 
-/// The rest of a watch that begins with a list, as reflectors ask for it.
+/// The query of a reflector's watch that begins with the initial objects.
 pub const STREAMED_LIST: &str = "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&\
                                  timeout=9m31s&timeoutSeconds=571&watch=true";
-/// And without the list.
+/// The query of a reflector's watch without the initial objects.
 pub const WATCH: &str = "allowWatchBookmarks=true&resourceVersion=0&timeout=6m3s&timeoutSeconds=363&watch=true";
-/// The list of those who are told that lists cannot be streamed.
+/// The query of a reflector's first list, if the server does not stream lists.
 pub const FIRST_LIST: &str = "limit=500&resourceVersion=0";
 
-/// Of a patient row.
-const LOOKS: u32 = 100;
+/// Most attempts of a row that repeats its request.
+const MAX_ATTEMPTS: u32 = 100;
 
-/// Values of earlier answers, by name; a text says `{name}` where it means one.
+/// Values of earlier answers, by name. In a row's texts, `{name}` stands for such a value.
 pub type Kept = BTreeMap<&'static str, String>;
 
-/// A program under an identity.
+/// A program with its identity.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     pub name: &'static str,
-    /// Of the program, as its user agent says; empty where that says nothing.
+    /// Part of the program, as at the end of its user agent; empty if the user agent has none.
     pub part: &'static str,
     pub caller: Caller,
 }
@@ -47,13 +49,13 @@ pub struct Program {
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
     Admin,
-    /// A user and a group, either of which may be empty.
+    /// A user and a group. The group may be empty.
     User(&'static str, &'static str),
     /// A controller, whose token was kept under the name of its account.
     Token(&'static str),
 }
 
-/// One request and what has to come back.
+/// One request, and the expectations on its answer.
 pub struct Row {
     program: Program,
     method: &'static str,
@@ -63,12 +65,12 @@ pub struct Row {
     body: Vec<u8>,
     code: u16,
     media_type: &'static str,
-    /// Lines of a watch that are read; the answer is then the list of them.
+    /// Number of lines that are read from a watch. Its answer is the list of these lines; 0 for other requests.
     lines: usize,
-    /// Repeats the request until the answer is right, since it depends on a recent change.
-    is_patient: bool,
+    /// True if the request is repeated until the answer is right, since it depends on a recent change.
+    is_repeated: bool,
     sees: Vec<(&'static str, Value)>,
-    /// What the message of a refusal contains.
+    /// Text that the message of a refusal contains.
     says: &'static str,
     keeps: Vec<(&'static str, &'static str)>,
 }
@@ -98,7 +100,7 @@ impl Program {
             code,
             media_type: JSON,
             lines: 0,
-            is_patient: false,
+            is_repeated: false,
             sees: Vec::new(),
             says: "",
             keeps: Vec::new(),
@@ -109,7 +111,7 @@ impl Program {
         self.row("GET", path, 200)
     }
 
-    /// A watch, of which so many lines come at once.
+    /// Opens a watch, and reads this number of lines. They must all arrive at once.
     pub fn watch(self, path: impl Into<String>, lines: usize) -> Row {
         Row { lines, accept: ACCEPT_WATCH, ..self.get(path) }
     }
@@ -142,7 +144,7 @@ impl Row {
         self
     }
 
-    /// Another code than success has.
+    /// Expects this status code instead of success.
     pub fn code(mut self, code: u16) -> Self {
         self.code = code;
         self
@@ -153,37 +155,37 @@ impl Row {
         self
     }
 
-    /// What stands there in the answer; null is nothing.
+    /// Expects a value at a JSON pointer of the answer. Null stands for no value.
     pub fn sees(mut self, pointer: &'static str, value: impl Into<Value>) -> Self {
         self.sees.push((pointer, value.into()));
         self
     }
 
-    /// For what becomes right a moment after the request before it.
-    pub fn patiently(mut self) -> Self {
-        self.is_patient = true;
+    /// Repeats the request until the answer is right, since an earlier request takes effect with a delay.
+    pub fn repeated(mut self) -> Self {
+        self.is_repeated = true;
         self
     }
 
-    /// What the message of a refusal contains.
+    /// Expects this text in the message of a refusal.
     pub fn says(mut self, text: &'static str) -> Self {
         self.says = text;
         self
     }
 
-    /// A text of the answer for later rows.
+    /// Keeps a text of the answer for later rows.
     pub fn keeps(mut self, name: &'static str, pointer: &'static str) -> Self {
         self.keeps.push((name, pointer));
         self
     }
 
-    /// The error tells what went wrong, and with what.
+    /// Sends the request and checks the answer. The error names the request and what is wrong.
     pub async fn replay(&self, admin: &Client, nobody: &Client, kept: &mut Kept) -> Result<(), String> {
-        let mut looks = if self.is_patient { LOOKS } else { 1 };
+        let mut attempts_left = if self.is_repeated { MAX_ATTEMPTS } else { 1 };
         loop {
             let outcome = self.attempt(admin, nobody, kept).await;
-            looks -= 1;
-            if outcome.is_ok() || looks == 0 {
+            attempts_left -= 1;
+            if outcome.is_ok() || attempts_left == 0 {
                 return outcome;
             }
             e2e::wait::pause();
@@ -191,7 +193,7 @@ impl Row {
     }
 
     async fn attempt(&self, admin: &Client, nobody: &Client, kept: &mut Kept) -> Result<(), String> {
-        let (code, headers, answer) = self.ask(admin, nobody, kept).await.map_err(|why| self.complaint(&why))?;
+        let (code, headers, answer) = self.send(admin, nobody, kept).await.map_err(|why| self.complaint(&why))?;
         let media_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         if (code, media_type) != (self.code, self.media_type) {
             return Err(self.complaint(&format!(
@@ -221,7 +223,7 @@ impl Row {
         format!("{} {} of {}: {why}", self.method, self.path, self.program.agent())
     }
 
-    async fn ask(&self, admin: &Client, nobody: &Client, kept: &Kept) -> Result<(u16, HeaderMap, Value), String> {
+    async fn send(&self, admin: &Client, nobody: &Client, kept: &Kept) -> Result<(u16, HeaderMap, Value), String> {
         let mut request = Request::builder()
             .method(self.method)
             .uri(fill(&self.path, kept))
@@ -263,7 +265,7 @@ impl Row {
     }
 }
 
-/// So many lines, or all there is.
+/// Reads a number of lines, or the whole body.
 async fn read(mut body: BodyStream, lines: Option<usize>) -> Result<String, String> {
     let mut read = Vec::new();
     while lines.is_none_or(|lines| read.iter().filter(|byte| **byte == b'\n').count() < lines) {
@@ -275,6 +277,7 @@ async fn read(mut body: BodyStream, lines: Option<usize>) -> Result<String, Stri
     Ok(String::from_utf8_lossy(&read).into_owned())
 }
 
+/// Replaces each `{name}` by the kept value of that name.
 fn fill(text: &str, kept: &Kept) -> String {
     kept.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }

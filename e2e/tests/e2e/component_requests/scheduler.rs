@@ -1,4 +1,4 @@
-//! kube-scheduler: it finds no node, records an event, and then finds one.
+//! Requests of kube-scheduler: it finds no node for a pod, records an Event, and then finds a node.
 
 use super::row::{ACCEPT, Caller, FIRST_LIST, PROTOBUF, Program, Row, STRATEGIC};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const LEADER: Program = PROGRAM.part("leader-election");
 const ADMIN: Program = Program { name: "kubectl", part: "", caller: Caller::Admin };
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
-/// What the scheduler follows.
+/// Collections that the scheduler lists.
 const COLLECTIONS: [&str; 15] = [
     "/api/v1/nodes",
     "/api/v1/namespaces",
@@ -63,7 +63,7 @@ fn elects() -> Vec<Row> {
     ]
 }
 
-/// No node is good enough, and an event says so, again and again.
+/// Finds no suitable node, and reports that in the pod's condition and in a repeated Event.
 fn refuses() -> Vec<Row> {
     let message = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
     let condition = json!({"status": {
@@ -103,7 +103,7 @@ fn refuses() -> Vec<Row> {
     ]
 }
 
-/// The binding goes as protobuf, as it does unless the scheduler is told otherwise.
+/// Binds pods to a node. The second binding is encoded as protobuf, as the scheduler does by default.
 fn binds() -> Vec<Row> {
     let bindings = "/api/v1/namespaces/default/pods/{pod}/binding";
     let binding = |node: &str| {
@@ -135,7 +135,8 @@ fn binds() -> Vec<Row> {
     ]
 }
 
-/// `metadata.name` is field 1 of field 1; `target`, field 2, has its kind as 1 and its name as 3.
+/// Encodes a Binding. `metadata.name` is field 1 of field 1. In `target`, which is field 2, the kind is field 1 and the
+/// name field 3.
 fn binding_in_protobuf(name: &str, node: &str) -> Vec<u8> {
     let target = [field(1, b"Node"), field(3, node.as_bytes())].concat();
     let binding = [field(1, &field(1, name.as_bytes())), field(2, &target)].concat();
@@ -143,7 +144,7 @@ fn binding_in_protobuf(name: &str, node: &str) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(1, &kind), field(2, &binding)].concat()
 }
 
-/// A field of bytes, fewer than 128.
+/// Encodes a field with fewer than 128 bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).unwrap();
     [&[(number << 3) | 2, length], bytes].concat()

@@ -84,13 +84,13 @@ fn cases() -> u32 {
 }
 
 /// Asks, and judges the answer.
-async fn judged(client: &Client, env: &Env, ask: &RawRequest) -> Result<Answer, String> {
-    let answer = match env.timeout(PATIENCE, ask.send(client)).await {
-        Err(_elapsed) => return Err(format!("{ask}: no answer in {PATIENCE:?}")),
-        Ok(Err(error)) => return Err(format!("{ask}: {error}")),
+async fn judged(client: &Client, env: &Env, request: &RawRequest) -> Result<Answer, String> {
+    let answer = match env.timeout(PATIENCE, request.send(client)).await {
+        Err(_elapsed) => return Err(format!("{request}: no answer in {PATIENCE:?}")),
+        Ok(Err(error)) => return Err(format!("{request}: {error}")),
         Ok(Ok(answer)) => answer,
     };
-    fault(&answer).map_or(Ok(answer), |why| Err(format!("{ask}\n    {why}")))
+    fault(&answer).map_or(Ok(answer), |why| Err(format!("{request}\n    {why}")))
 }
 
 /// Everything that a collection holds, as one text.
@@ -99,11 +99,11 @@ async fn held(client: &Client, path: &str) -> String {
 }
 
 /// Asks what may change a collection; a refusal must not.
-async fn leaves_no_trace(client: &Client, env: &Env, collection: &str, ask: &RawRequest) -> Result<(), String> {
+async fn leaves_no_trace(client: &Client, env: &Env, collection: &str, request: &RawRequest) -> Result<(), String> {
     let before = held(client, collection).await;
-    let answer = judged(client, env, ask).await?;
+    let answer = judged(client, env, request).await?;
     if answer.code >= 400 && held(client, collection).await != before {
-        return Err(format!("{ask}\n    refused with {}, and something changed", answer.code));
+        return Err(format!("{request}\n    refused with {}, and something changed", answer.code));
     }
     Ok(())
 }
@@ -146,14 +146,14 @@ fn bodies_of_every_kind() {
         for (target, collection, object) in kinds() {
             let bodies = documents::bodies(&object);
             let post = async |body: Document| {
-                let ask = RawRequest::post(&collection, body.text).content_type(body.media_type);
-                leaves_no_trace(client, env, &collection, &ask).await
+                let request = RawRequest::post(&collection, body.text).content_type(body.media_type);
+                leaves_no_trace(client, env, &collection, &request).await
             };
             failures.extend(tries(CASES_PER_KIND, &bodies, post).await.err());
             let one = one_of(client, &target, &collection, &object).await;
             let put = async |body: Document| {
-                let ask = RawRequest::put(&one, body.text).content_type(body.media_type);
-                leaves_no_trace(client, env, &collection, &ask).await
+                let request = RawRequest::put(&one, body.text).content_type(body.media_type);
+                leaves_no_trace(client, env, &collection, &request).await
             };
             failures.extend(tries(CASES_PER_KIND, &bodies, put).await.err());
         }
@@ -172,8 +172,8 @@ fn patches_of_every_kind() {
             let patch = async |patch: Document| {
                 let manager =
                     if patch.media_type == documents::APPLY { "?fieldManager=hostile&force=true" } else { "" };
-                let ask = RawRequest::patch(&format!("{one}{manager}"), patch.media_type, &patch.text);
-                leaves_no_trace(client, env, &collection, &ask).await
+                let request = RawRequest::patch(&format!("{one}{manager}"), patch.media_type, &patch.text);
+                leaves_no_trace(client, env, &collection, &request).await
             };
             failures.extend(tries(4 * CASES_PER_KIND, &documents::patches(&object), patch).await.err());
         }
@@ -196,7 +196,7 @@ async fn one_of(client: &Client, target: &Target, collection: &str, object: &Val
 #[test]
 fn questions() {
     let outcome = served(async |client, env| {
-        let question = async |ask: RawRequest| judged(client, env, &ask).await.map(drop);
+        let question = async |request: RawRequest| judged(client, env, &request).await.map(drop);
         tries(4 * cases(), &requests::questions(), question).await
     });
     outcome.unwrap();

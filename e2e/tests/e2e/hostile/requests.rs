@@ -189,11 +189,11 @@ pub fn questions() -> impl Strategy<Value = RawRequest> {
     let headers = (select(ACCEPTED), select(vec!["", "", "gzip", "identity;q=0", "W/\"x\"", "*, \"x\""]));
     (path(), vec(parameter(), 0..5), headers).prop_map(|(path, mut parameters, (accept, other))| {
         parameters.push("timeoutSeconds=1".into());
-        let ask = RawRequest::get(&format!("{path}?{}", parameters.join("&"))).header("accept", accept);
+        let request = RawRequest::get(&format!("{path}?{}", parameters.join("&"))).header("accept", accept);
         match other {
-            "" => ask,
-            "gzip" | "identity;q=0" => ask.header("accept-encoding", other),
-            other => ask.header("if-none-match", other),
+            "" => request,
+            "gzip" | "identity;q=0" => request.header("accept-encoding", other),
+            other => request.header("if-none-match", other),
         }
     })
 }

@@ -25,8 +25,8 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
     Needed { binding, is_refused, breaks }
 }
 
-/// Where the manager reads nothing, no controller does anything. Nodes stay as they come, with the taint of new ones and
-/// without a range of addresses; a pod that is bound to one waits for the ConfigMap `kube-root-ca.crt`.
+/// Where the manager reads nothing, no controller does anything. Nodes stay as they come, with the taint of new ones
+/// and without a range of addresses; a pod that is bound to one waits for the ConfigMap `kube-root-ca.crt`.
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
@@ -76,7 +76,8 @@ const WITHOUT_NODES: &[&str] = &[
     "the API server reads logs of nodes' agents",
 ];
 
-/// The collector, the quotas and who checks policies have to find out first what there is. Who cleans up a Job leaves its pods to the collector.
+/// The collector, the quotas and who checks policies have to find out first what there is. Who cleans up a Job leaves
+/// its pods to the collector.
 const WITHOUT_DISCOVERY: &[&str] = &[
     "a finished Job is cleaned up",
     "a namespace ends",

@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// In which everything has come about that will: the longest are a minute until a CronJob is due, and what the collector of
-/// pods waits.
+/// In which everything has come about that will: the longest are a minute until a CronJob is due, and what the
+/// collector of pods waits.
 const LENGTH: Duration = Duration::from_secs(100);
 const RBAC: &str = "rbac.authorization.k8s.io";
 

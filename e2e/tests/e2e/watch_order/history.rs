@@ -1,4 +1,4 @@
-//! `History`: the changes of a collection, merged from the events of all watches, and the events that each watch must have.
+//! `History`: merges the events of all watches into the changes of a collection, and checks each watch against them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ pub enum Kind {
     Deleted,
 }
 
-/// One event: what became of an object at a revision.
+/// A watch event: the change of an object at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub revision: u64,
@@ -22,9 +22,9 @@ pub struct Event {
 pub struct Object {
     pub name: String,
     pub uid: String,
-    /// What selectors look at.
+    /// The label that selectors use.
     pub color: String,
-    /// What its writer wrote.
+    /// The content, different for each write.
     pub word: String,
 }
 
@@ -38,41 +38,41 @@ impl fmt::Display for Event {
 /// One watch from its beginning to its end.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// For people: how it was asked for.
+    /// Description for error messages.
     pub about: String,
-    /// Which life of the store it looked at: a store in the server loses its history with it.
-    pub life: usize,
-    /// Only objects of this color.
+    /// Number of times that the store had lost its history before. A store inside the server loses it at a restart.
+    pub epoch: usize,
+    /// Color that the watch selects; `None` for all objects.
     pub color: Option<String>,
-    /// It tells what comes after this revision.
+    /// The events of the watch are those after this revision.
     pub after: u64,
-    /// The objects that it, or the list before it, began with, as of `after`.
+    /// The objects as of `after`, from the watch itself or from a list before it.
     pub initial: Option<Vec<Object>>,
     pub events: Vec<Event>,
-    /// Everything up to this revision has been told, by the last event or a bookmark.
+    /// Revision of the last event or bookmark: all earlier changes were delivered.
     pub reached: u64,
 }
 
-/// The whole truth by revision, from its beginning on.
+/// All changes of a collection between two revisions.
 #[derive(Debug)]
 pub struct History {
     begin: u64,
-    /// What there was then.
+    /// The objects as of `begin`.
     before: Vec<Object>,
     events: BTreeMap<u64, Event>,
-    /// What came later nobody has told whole.
+    /// The last revision up to which an unfiltered watch has delivered all changes.
     end: u64,
 }
 
 impl History {
-    /// From the sessions for everything, and from the first one on that began with what there was.
-    pub fn of(sessions: &[Session]) -> Result<Self, String> {
-        let whole = sessions.iter().filter(|session| session.color.is_none());
-        let begun = whole.clone().filter_map(|session| Some((session.after, session.initial.clone()?)));
-        let (begin, before) = begun.min_by_key(|(after, _)| *after).ok_or("nobody saw what there was")?;
-        let end = whole.clone().map(|session| session.reached).max().unwrap_or(begin);
+    /// Merges the unfiltered sessions. The history begins with the earliest session that has initial objects.
+    pub fn merge(sessions: &[Session]) -> Result<Self, String> {
+        let unfiltered = sessions.iter().filter(|session| session.color.is_none());
+        let begun = unfiltered.clone().filter_map(|session| Some((session.after, session.initial.clone()?)));
+        let (begin, before) = begun.min_by_key(|(after, _)| *after).ok_or("no session has initial objects")?;
+        let end = unfiltered.clone().map(|session| session.reached).max().unwrap_or(begin);
         let mut history = Self { begin, before, events: BTreeMap::new(), end };
-        for session in whole {
+        for session in unfiltered {
             for event in session.events.iter().filter(|event| event.revision > begin) {
                 let known = history.events.entry(event.revision).or_insert_with(|| event.clone());
                 if known != event {
@@ -80,12 +80,12 @@ impl History {
                 }
             }
         }
-        history.is_sound()?;
+        history.check_order()?;
         Ok(history)
     }
 
-    /// Objects come before they change or go.
-    fn is_sound(&self) -> Result<(), String> {
+    /// Checks that each object is created before it changes, and changes before it is deleted.
+    fn check_order(&self) -> Result<(), String> {
         let mut there = self.state(None, self.begin);
         for event in self.events.values() {
             let object = &event.object;
@@ -118,7 +118,7 @@ impl History {
         self.events.values()
     }
 
-    /// The objects of a color as of a revision, by name.
+    /// Returns the objects of a color as of a revision, by name.
     fn state(&self, color: Option<&str>, revision: u64) -> BTreeMap<&str, &Object> {
         let mut there: BTreeMap<&str, &Object> =
             self.before.iter().map(|object| (object.name.as_str(), object)).collect();
@@ -132,12 +132,12 @@ impl History {
         there
     }
 
-    /// What a watch for a color has to tell between two revisions: what starts to match is new for it, and what no
-    /// longer matches is gone, shown as it was.
+    /// Returns the events that a watch for a color must deliver between two revisions. An object that starts to match
+    /// is added for the watch. One that no longer matches is deleted, and its event has the last state that matched.
     fn due_events(&self, color: Option<&str>, after: u64, upto: u64) -> Vec<Event> {
         let mut matching: BTreeMap<&str, Object> =
             self.state(color, after).into_iter().map(|(name, object)| (name, object.clone())).collect();
-        let mut told = Vec::new();
+        let mut due = Vec::new();
         for event in self.events.range(after + 1..upto.max(after) + 1).map(|(_, event)| event) {
             let name = event.object.name.as_str();
             let matches = event.kind != Kind::Deleted && color.is_none_or(|color| event.object.color == color);
@@ -148,12 +148,12 @@ impl History {
                 (Some(before), false) => (Kind::Deleted, before),
                 (None, false) => continue,
             };
-            told.push(Event { revision: event.revision, kind, object });
+            due.push(Event { revision: event.revision, kind, object });
         }
-        told
+        due
     }
 
-    /// Whether a watch told exactly what it had to, between the history's beginning and its end.
+    /// Checks that a watch delivered exactly the due events between the history's beginning and its end.
     pub fn check(&self, session: &Session) -> Result<(), String> {
         let color = session.color.as_deref();
         if let Some(initial) = session.initial.as_ref().filter(|_| session.after >= self.begin) {
@@ -170,9 +170,9 @@ impl History {
         let wrong = (0..due.len().max(events.len())).find(|at| due.get(*at) != events.get(*at).copied());
         let Some(wrong) = wrong else { return Ok(()) };
         let shown = |event: Option<&Event>| event.map_or_else(|| "nothing".to_owned(), Event::to_string);
-        let (due, told) = (shown(due.get(wrong)), shown(events.get(wrong).copied()));
+        let (due, delivered) = (shown(due.get(wrong)), shown(events.get(wrong).copied()));
         let Session { about, after, reached, .. } = session;
-        Err(format!("{about}, from {after} to {reached}: told {told}, due was {due}"))
+        Err(format!("{about}, from {after} to {reached}: delivered {delivered}, due was {due}"))
     }
 }
 
@@ -188,11 +188,11 @@ mod tests {
     fn session(color: Option<&str>, after: u64, events: &[Event], reached: u64) -> Session {
         let color = color.map(str::to_owned);
         let initial = (after == 0).then(Vec::new);
-        Session { about: "it".into(), life: 0, color, after, initial, events: events.to_vec(), reached }
+        Session { about: "it".into(), epoch: 0, color, after, initial, events: events.to_vec(), reached }
     }
 
-    /// a comes, turns blue, goes; b comes.
-    fn truth() -> Vec<Event> {
+    /// Returns a history: a is created, turns blue and is deleted; b is created.
+    fn changes() -> Vec<Event> {
         vec![
             event(3, Kind::Added, "a", "red", "1"),
             event(5, Kind::Modified, "a", "blue", "2"),
@@ -203,20 +203,20 @@ mod tests {
 
     #[test]
     fn what_a_watch_may_tell() {
-        let history = History::of(&[session(None, 0, &truth(), 9)]).unwrap();
-        history.check(&session(None, 4, &truth()[1..3], 8)).unwrap();
+        let history = History::merge(&[session(None, 0, &changes(), 9)]).unwrap();
+        history.check(&session(None, 4, &changes()[1..3], 8)).unwrap();
         let gone = event(5, Kind::Deleted, "a", "red", "1");
-        let red = [event(3, Kind::Added, "a", "red", "1"), gone.clone(), truth()[2].clone()];
+        let red = [event(3, Kind::Added, "a", "red", "1"), gone.clone(), changes()[2].clone()];
         history.check(&session(Some("red"), 0, &red, 9)).unwrap();
         history.check(&session(Some("red"), 3, &[gone], 7)).unwrap();
-        let listed = Session { initial: Some(vec![truth()[1].object.clone()]), ..session(Some("blue"), 6, &[], 8) };
+        let listed = Session { initial: Some(vec![changes()[1].object.clone()]), ..session(Some("blue"), 6, &[], 8) };
         history.check(&listed).unwrap();
     }
 
     #[test]
     fn what_a_watch_must_not_tell() {
-        let history = History::of(&[session(None, 0, &truth(), 9)]).unwrap();
-        let all = truth();
+        let history = History::merge(&[session(None, 0, &changes(), 9)]).unwrap();
+        let all = changes();
         let refused = [
             ("a gap", vec![all[0].clone(), all[2].clone(), all[3].clone()]),
             ("a repeat", [&all[..2], &all[1..]].concat()),
@@ -235,11 +235,12 @@ mod tests {
     #[test]
     fn what_cannot_have_happened() {
         let other = event(5, Kind::Modified, "a", "red", "2");
-        assert!(History::of(&[session(None, 0, &truth(), 9), session(None, 4, &[other], 5)]).is_err());
-        assert!(History::of(&[session(None, 0, &truth()[1..], 9)]).is_err(), "a changed before it came");
-        let begun = Session { initial: Some(vec![truth()[0].object.clone()]), ..session(None, 4, &truth()[1..], 9) };
-        let history = History::of(&[begun]).unwrap();
-        history.check(&session(None, 0, &truth(), 9)).unwrap();
-        assert!(history.check(&session(None, 0, &truth()[..3], 9)).is_err(), "a gap after the beginning");
+        assert!(History::merge(&[session(None, 0, &changes(), 9), session(None, 4, &[other], 5)]).is_err());
+        assert!(History::merge(&[session(None, 0, &changes()[1..], 9)]).is_err(), "a changed before it came");
+        let begun =
+            Session { initial: Some(vec![changes()[0].object.clone()]), ..session(None, 4, &changes()[1..], 9) };
+        let history = History::merge(&[begun]).unwrap();
+        history.check(&session(None, 0, &changes(), 9)).unwrap();
+        assert!(history.check(&session(None, 0, &changes()[..3], 9)).is_err(), "a gap after the beginning");
     }
 }

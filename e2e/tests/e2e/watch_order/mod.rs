@@ -1,5 +1,5 @@
-//! Watches have no gap and no repeat, and one order: with parallel writers, killed servers, compaction, and two servers; and
-//! finally with a watch from every revision.
+//! Tests that watches deliver every change once and in one order, with parallel writers, killed servers, compaction and
+//! two servers. At the end a watch is opened from every revision.
 
 mod history;
 
@@ -27,18 +27,18 @@ use tokio::sync::watch;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const COLORS: [&str; 2] = ["red", "blue"];
-/// What ends every watch: it is of both colors, one after the other.
+/// Name of the last object. It gets both colors, one after the other, so that every watch sees it.
 const END: &str = "end";
 const NAMES: usize = 6;
 const WRITERS: usize = 3;
 const WRITES_PER_WRITER: usize = 120;
 const WATCHERS: usize = 8;
 const KILLS: usize = 4;
-/// Answered between two kills, or up to twice as many.
+/// Least number of answered writes between two kills; up to twice as many are drawn.
 const MIN_WRITES_PER_KILL: usize = 20;
-/// Watches from every revision, so many at once.
-const AT_ONCE: usize = 12;
-/// How long somebody waits whose server is away.
+/// Number of parallel watches when one is opened from every revision.
+const PARALLEL_WATCHES: usize = 12;
+/// Pause before a retry while a server is down.
 const RETRY: Duration = Duration::from_millis(50);
 const SEED: u64 = 7;
 
@@ -46,15 +46,15 @@ const SEED: u64 = 7;
 async fn on_the_memory_store() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
-    let expired = watches_tell_what_happened(vec![server], Disturbance::None).await;
-    assert_eq!(expired, 0, "nothing was forgotten");
+    let expired = check_watches(vec![server], Disturbance::None).await;
+    assert_eq!(expired, 0, "no history was lost");
 }
 
 #[tokio::test]
 async fn on_the_embedded_store_with_kills() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Embedded).await;
-    let expired = watches_tell_what_happened(vec![server], Disturbance::Kills).await;
+    let expired = check_watches(vec![server], Disturbance::Kills).await;
     assert!(expired > 0, "a store that was loaded again has no history");
 }
 
@@ -65,33 +65,34 @@ async fn on_etcd_with_two_servers_kills_and_compaction() {
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
     let start = || ApiServer::start_in(program(), data_dir.clone(), Store::Etcd(&etcd), &[]);
     let servers = vec![start().await, start().await];
-    let expired = watches_tell_what_happened(servers, Disturbance::KillsAndCompaction(&etcd)).await;
+    let expired = check_watches(servers, Disturbance::KillsAndCompaction(&etcd)).await;
     assert!(expired > 0, "what was compacted cannot be told");
 }
 
 #[derive(Clone, Copy)]
 enum Disturbance<'a> {
     None,
-    /// A store in the server forgets its history with it.
+    /// The server is killed repeatedly. Its embedded store loses its history each time.
     Kills,
+    /// Two servers are killed in turn, and etcd is compacted.
     KillsAndCompaction(&'a EtcdProcess),
 }
 
-/// What everybody who takes part shares.
-struct Field {
+/// State that writers, watchers and the disturber share.
+struct Shared {
     env: Env,
     clients: Vec<Client>,
-    /// Writes that were answered so far.
+    /// Number of answered writes so far.
     answered: watch::Sender<usize>,
     acknowledged: Mutex<Vec<Acknowledged>>,
     sessions: Mutex<Vec<Session>>,
-    /// Revisions from which a watch was refused, because they are forgotten.
+    /// Revisions from which a watch was refused as expired.
     expired: Mutex<Vec<u64>>,
-    /// How often the store has lost its history so far.
-    life: AtomicUsize,
-    /// Once nobody disturbs any more: the revision below which history may be forgotten.
-    forgotten: OnceLock<u64>,
-    /// The revision of the last write, once there is one.
+    /// Number of times that the store has lost its history so far.
+    epoch: AtomicUsize,
+    /// The revision below which history may be lost. It is set when the disturbances have ended.
+    lost_below: OnceLock<u64>,
+    /// Revision of the last write. It is set after that write.
     last: OnceLock<u64>,
 }
 
@@ -101,7 +102,7 @@ enum Acknowledged {
     Deleted { uid: String },
 }
 
-impl Field {
+impl Shared {
     fn random(&self, who: &str, number: usize) -> Random {
         Env::simulated(SEED).random(&format!("{who}/{number}"))
     }
@@ -111,50 +112,54 @@ impl Field {
     }
 }
 
-/// How many of the last watches, from every revision, were refused as forgotten.
-async fn watches_tell_what_happened(mut servers: Vec<ApiServer>, disturbance: Disturbance<'_>) -> usize {
-    let field = Field {
+/// Runs writers, watchers and a disturber, and checks all watches. Returns how many of the last watches, from every
+/// revision, were refused as expired.
+async fn check_watches(mut servers: Vec<ApiServer>, disturbance: Disturbance<'_>) -> usize {
+    let shared = Shared {
         env: servers[0].env.clone(),
         clients: servers.iter().map(|server| server.client(&server.admin)).collect(),
         answered: watch::Sender::new(0),
         acknowledged: Mutex::default(),
         sessions: Mutex::default(),
         expired: Mutex::default(),
-        life: AtomicUsize::default(),
-        forgotten: OnceLock::new(),
+        epoch: AtomicUsize::default(),
+        lost_below: OnceLock::new(),
         last: OnceLock::new(),
     };
-    let begin = revision(&RawRequest::get(CONFIG_MAPS).send(&field.clients[0]).await.unwrap().body);
+    let begin = revision(&RawRequest::get(CONFIG_MAPS).send(&shared.clients[0]).await.unwrap().body);
     let writers = async {
-        join_all((0..WRITERS).map(|writer| writes(&field, writer))).await;
+        join_all((0..WRITERS).map(|writer| write_all(&shared, writer))).await;
         for color in COLORS {
-            last_write(&field, color).await;
+            last_write(&shared, color).await;
         }
-        let last = RawRequest::get(&format!("{CONFIG_MAPS}/{END}")).send(&field.clients[0]).await.unwrap().body;
-        field.last.set(revision(&last)).expect("it is set here alone");
+        let last = RawRequest::get(&format!("{CONFIG_MAPS}/{END}")).send(&shared.clients[0]).await.unwrap().body;
+        shared.last.set(revision(&last)).expect("it is set here alone");
     };
-    let watchers = join_all((0..WATCHERS).map(|watcher| follows(&field, watcher, begin)));
+    let watchers = join_all((0..WATCHERS).map(|watcher| follow(&shared, watcher, begin)));
     let disturber = async {
-        let forgotten = disturbs(&field, &mut servers, disturbance).await;
-        field.forgotten.set(forgotten).expect("it is set here alone");
+        let lost_below = disturb(&shared, &mut servers, disturbance).await;
+        shared.lost_below.set(lost_below).expect("it is set here alone");
     };
     futures::join!(writers, watchers, disturber);
-    let forgotten = *field.forgotten.get().expect("the disturber has ended");
+    let lost_below = *shared.lost_below.get().expect("the disturber has ended");
 
-    let sessions = field.sessions.lock().clone();
-    let lives = (0..=field.life.load(Ordering::Relaxed)).map(|life| {
-        let sessions: Vec<Session> = sessions.iter().filter(|session| session.life == life).cloned().collect();
-        let history = History::of(&sessions)?;
+    let sessions = shared.sessions.lock().clone();
+    let histories = (0..=shared.epoch.load(Ordering::Relaxed)).map(|epoch| {
+        let sessions: Vec<Session> = sessions.iter().filter(|session| session.epoch == epoch).cloned().collect();
+        let history = History::merge(&sessions)?;
         sessions.iter().try_for_each(|session| history.check(session))?;
         Ok(history)
     });
-    let lives: Result<Vec<History>, String> = lives.collect();
-    let lives = lives.unwrap_or_else(|error| panic!("seed {SEED}: {error}"));
-    if let [whole] = lives.as_slice() {
-        field.acknowledged.lock().iter().for_each(|written| is_told(whole, written));
+    let histories: Result<Vec<History>, String> = histories.collect();
+    let histories = histories.unwrap_or_else(|error| panic!("seed {SEED}: {error}"));
+    if let [whole] = histories.as_slice() {
+        shared.acknowledged.lock().iter().for_each(|written| check_delivered(whole, written));
     }
-    assert!(field.expired.lock().iter().all(|revision| *revision < forgotten), "{forgotten} is remembered");
-    from_every_revision(&field, &lives, forgotten).await
+    assert!(
+        shared.expired.lock().iter().all(|revision| *revision < lost_below),
+        "a revision from {lost_below} on was refused"
+    );
+    watch_from_every_revision(&shared, &histories, lost_below).await
 }
 
 fn revision(object: &Value) -> u64 {
@@ -175,96 +180,97 @@ fn config_map(name: &str, color: &str, word: &str) -> String {
     json!({"metadata": {"name": name, "labels": {"color": color}}, "data": {"word": word}}).to_string()
 }
 
-/// Objects come, change their color and go, while somebody disturbs and then some.
-async fn writes(field: &Field, writer: usize) {
-    let random = field.random("writer", writer);
+/// Creates, changes and deletes objects until the disturbances have ended, and at least [`WRITES_PER_WRITER`] times.
+async fn write_all(shared: &Shared, writer: usize) {
+    let random = shared.random("writer", writer);
     for number in 0.. {
-        if number >= WRITES_PER_WRITER && field.forgotten.get().is_some() {
+        if number >= WRITES_PER_WRITER && shared.lost_below.get().is_some() {
             return;
         }
         let name = format!("object-{}", random.below(NAMES));
         let path = format!("{CONFIG_MAPS}/{name}");
         let body = config_map(&name, COLORS[random.below(COLORS.len())], &format!("{writer}-{number}"));
-        let (kind, ask) = match random.below(4) {
+        let (kind, request) = match random.below(4) {
             0 => (Kind::Deleted, RawRequest::delete(&path, "")),
             1 => (Kind::Added, RawRequest::post(CONFIG_MAPS, body)),
             2 => (Kind::Modified, RawRequest::put(&path, body)),
             _ => (Kind::Modified, RawRequest::patch(&path, "application/merge-patch+json", &body)),
         };
-        write(field, &random, kind, &ask).await;
+        write(shared, &random, kind, &request).await;
     }
 }
 
-/// False where no answer came, or none that says it was carried out.
-async fn write(field: &Field, random: &Random, kind: Kind, ask: &RawRequest) -> bool {
-    let Ok(answer) = ask.send(field.any(random)).await else {
-        field.env.sleep(RETRY).await;
+/// Sends a write. Returns true if it was acknowledged, and records it then.
+async fn write(shared: &Shared, random: &Random, kind: Kind, request: &RawRequest) -> bool {
+    let Ok(answer) = request.send(shared.any(random)).await else {
+        shared.env.sleep(RETRY).await;
         return false;
     };
     if answer.code >= 500 {
-        field.env.sleep(RETRY).await;
+        shared.env.sleep(RETRY).await;
     }
     if answer.code >= 300 {
         return false;
     }
     let body = &answer.body;
-    field.acknowledged.lock().push(match kind {
+    shared.acknowledged.lock().push(match kind {
         Kind::Deleted => Acknowledged::Deleted { uid: body["details"]["uid"].as_str().unwrap().to_owned() },
         _ => Acknowledged::Stored(Box::new(Event { revision: revision(body), kind, object: object(body) })),
     });
-    field.answered.send_modify(|count| *count += 1);
+    shared.answered.send_modify(|count| *count += 1);
     true
 }
 
-async fn last_write(field: &Field, color: &str) {
-    let random = field.random("last", 0);
+/// Writes the last object with a color, until it is stored.
+async fn last_write(shared: &Shared, color: &str) {
+    let random = shared.random("last", 0);
     let path = format!("{CONFIG_MAPS}/{END}");
     let body = config_map(END, color, END);
-    let ask = match color {
+    let request = match color {
         "red" => RawRequest::post(CONFIG_MAPS, body),
         _ => RawRequest::put(&path, body),
     };
     let is_there = async || {
-        write(field, &random, Kind::Modified, &ask).await;
-        let found = RawRequest::get(&path).send(field.any(&random)).await;
+        write(shared, &random, Kind::Modified, &request).await;
+        let found = RawRequest::get(&path).send(shared.any(&random)).await;
         found.is_ok_and(|answer| answer.body["metadata"]["labels"]["color"] == color)
     };
     e2e::wait::until_async("the last object is there", is_there).await;
 }
 
-/// Kills servers while the writers write, and forgets history; answers the revision below which it may be forgotten.
-async fn disturbs(field: &Field, servers: &mut [ApiServer], disturbance: Disturbance<'_>) -> u64 {
-    let mut forgotten = 0;
+/// Kills servers and compacts the store while the writers write. Returns the revision below which history may be lost.
+async fn disturb(shared: &Shared, servers: &mut [ApiServer], disturbance: Disturbance<'_>) -> u64 {
+    let mut lost_below = 0;
     if matches!(disturbance, Disturbance::None) {
-        return forgotten;
+        return lost_below;
     }
-    let random = field.random("killer", 0);
-    let mut answered = field.answered.subscribe();
+    let random = shared.random("killer", 0);
+    let mut answered = shared.answered.subscribe();
     for kill in 1..=KILLS {
-        // Fewer than writes that find their object, in all.
+        // In total this is less than the number of writes that succeed.
         let enough = *answered.borrow() + MIN_WRITES_PER_KILL + random.below(MIN_WRITES_PER_KILL);
         answered.wait_for(|count| *count >= enough).await.expect("the writers live as long as this");
         let turn = kill % servers.len();
         servers[turn].kill();
         if let Disturbance::Kills = disturbance {
-            field.life.fetch_add(1, Ordering::Relaxed);
+            shared.epoch.fetch_add(1, Ordering::Relaxed);
         }
         if let Disturbance::KillsAndCompaction(etcd) = disturbance {
-            forgotten = compact(field, etcd).await;
+            lost_below = compact(shared, etcd).await;
         }
         servers[turn].restart().await;
         if let Disturbance::Kills = disturbance {
-            forgotten = servers[turn].revision().await.as_str().unwrap().parse().unwrap();
+            lost_below = servers[turn].revision().await.as_str().unwrap().parse().unwrap();
         }
     }
-    forgotten
+    lost_below
 }
 
-/// Forgets what is older than the last write that was answered.
-async fn compact(field: &Field, etcd: &EtcdProcess) -> u64 {
-    let last = field.acknowledged.lock().iter().filter_map(Acknowledged::revision).max().unwrap();
+/// Compacts etcd up to the last acknowledged write, and returns its revision.
+async fn compact(shared: &Shared, etcd: &EtcdProcess) -> u64 {
+    let last = shared.acknowledged.lock().iter().filter_map(Acknowledged::revision).max().unwrap();
     let connection = Connection { server: etcd.urls()[0].clone(), ..Connection::default() };
-    let client = Client::connect(&field.env, &connection, "e2e").unwrap();
+    let client = Client::connect(&shared.env, &connection, "e2e").unwrap();
     let answer =
         RawRequest::post("/v3/kv/compaction", json!({"revision": last}).to_string()).send(&client).await.unwrap();
     assert_eq!(answer.code, 200, "{}", answer.text);
@@ -280,71 +286,74 @@ impl Acknowledged {
     }
 }
 
-fn is_told(history: &History, written: &Acknowledged) {
+/// Checks that a history has an acknowledged write.
+fn check_delivered(history: &History, written: &Acknowledged) {
     match written {
         Acknowledged::Stored(written) => {
-            let told = history.at(written.revision).unwrap_or_else(|| panic!("nobody told of {written}"));
-            assert_eq!(told.object, written.object);
+            let delivered = history.at(written.revision).unwrap_or_else(|| panic!("no watch delivered {written}"));
+            assert_eq!(delivered.object, written.object);
         }
         Acknowledged::Deleted { uid } => {
-            let is_told = history.events().any(|event| event.kind == Kind::Deleted && event.object.uid == *uid);
-            assert!(is_told, "nobody told of the end of {uid}");
+            let is_delivered = history.events().any(|event| event.kind == Kind::Deleted && event.object.uid == *uid);
+            assert!(is_delivered, "no watch delivered the deletion of {uid}");
         }
     }
 }
 
-/// Where a watch begins.
-enum From {
-    /// With a list of its own.
+/// The beginning of a watch.
+enum Start {
+    /// After the revision of a list.
     List,
-    /// With the objects that there are, from the watch itself.
+    /// With the initial objects as events.
     InitialEvents,
+    /// After this revision.
     Revision(u64),
-    /// After a revision at which there was nothing.
-    Nothing(u64),
+    /// After this revision, at which the collection was empty.
+    AfterEmpty(u64),
 }
 
-/// One watcher: watch after watch until it has seen the last object.
-async fn follows(field: &Field, watcher: usize, begin: u64) {
-    let random = field.random("watcher", watcher);
+/// Opens one watch after another until the last object has arrived.
+async fn follow(shared: &Shared, watcher: usize, begin: u64) {
+    let random = shared.random("watcher", watcher);
     let color = (watcher % 2 == 1).then(|| COLORS[watcher / 2 % COLORS.len()]);
-    // Those without a color tell the history, so they begin with it and go on where they were.
-    let mut from = From::Nothing(begin);
-    let (mut seen, mut life) = (vec![begin], 0);
+    // The history is merged from the watchers without a color. So they start at its beginning and always go on from the
+    // revision that they have reached.
+    let mut from = Start::AfterEmpty(begin);
+    let (mut seen, mut epoch) = (vec![begin], 0);
     loop {
-        let present = field.life.load(Ordering::Relaxed);
-        if present > std::mem::replace(&mut life, present) && color.is_none() {
-            from = From::InitialEvents; // the history begins anew
+        let present = shared.epoch.load(Ordering::Relaxed);
+        if present > std::mem::replace(&mut epoch, present) && color.is_none() {
+            from = Start::InitialEvents; // the store has lost its history, so a new one begins
         }
         let about = format!("watcher {watcher} for {}", color.unwrap_or("everything"));
         let timeout_s = u32::try_from(1 + random.below(3)).expect("a small number");
-        let client = field.any(&random).clone();
-        match session(field, &client, &about, color, from, timeout_s).await {
-            Watched::Complete(session) => {
+        let client = shared.any(&random).clone();
+        match session(shared, &client, &about, color, from, timeout_s).await {
+            WatchResult::Complete(session) => {
                 let is_seen = session.events.iter().any(|event| is_last(event, color));
-                let is_over = is_seen || field.last.get().is_some_and(|last| session.reached >= *last);
+                let is_over = is_seen || shared.last.get().is_some_and(|last| session.reached >= *last);
                 seen.extend(session.events.iter().map(|event| event.revision));
                 let reached = session.reached;
-                field.sessions.lock().push(session);
+                shared.sessions.lock().push(session);
                 if is_over {
                     return;
                 }
                 from = match random.below(4) {
-                    0 => From::Revision(seen[random.below(seen.len())]),
-                    1 => From::InitialEvents,
-                    2 => From::List,
-                    _ => From::Revision(reached),
+                    0 => Start::Revision(seen[random.below(seen.len())]),
+                    1 => Start::InitialEvents,
+                    2 => Start::List,
+                    _ => Start::Revision(reached),
                 };
                 if color.is_none() {
-                    from = From::Revision(reached);
+                    from = Start::Revision(reached);
                 }
             }
-            Watched::Expired(revision) => {
-                field.expired.lock().push(revision);
-                from = if random.below(2) == 0 { From::List } else { From::InitialEvents };
+            WatchResult::Expired(revision) => {
+                shared.expired.lock().push(revision);
+                from = if random.below(2) == 0 { Start::List } else { Start::InitialEvents };
             }
-            Watched::Away(again) => {
-                field.env.sleep(RETRY).await;
+            WatchResult::Unavailable(again) => {
+                shared.env.sleep(RETRY).await;
                 from = again;
             }
         }
@@ -355,22 +364,22 @@ fn is_last(event: &Event, color: Option<&str>) -> bool {
     event.object.name == END && event.object.color == color.unwrap_or(COLORS[1])
 }
 
-enum Watched {
+enum WatchResult {
     Complete(Session),
     Expired(u64),
-    /// The server could not be asked: once more, from the same place.
-    Away(From),
+    /// The server did not answer. The watch is to be opened again in this way.
+    Unavailable(Start),
 }
 
-/// One watch, until it ends or has seen the last object.
+/// Reads one watch until it ends or the last object has arrived.
 async fn session(
-    field: &Field,
+    shared: &Shared,
     client: &Client,
     about: &str,
     color: Option<&str>,
-    from: From,
+    from: Start,
     timeout_s: u32,
-) -> Watched {
+) -> WatchResult {
     let config_maps = Gvr { group: String::new(), version: "v1".into(), resource: "configmaps".into() };
     let api = client.dynamic(&config_maps, "default");
     let selection = ListOptions {
@@ -379,10 +388,10 @@ async fn session(
         allow_bookmarks: true,
         ..ListOptions::default()
     };
-    let life = field.life.load(Ordering::Relaxed);
+    let epoch = shared.epoch.load(Ordering::Relaxed);
     let mut session = Session {
         about: about.to_owned(),
-        life,
+        epoch,
         color: color.map(str::to_owned),
         after: 0,
         initial: None,
@@ -391,15 +400,15 @@ async fn session(
     };
     let mut options = selection.clone();
     match from {
-        From::Revision(revision) => session.after = revision,
-        From::Nothing(revision) => (session.after, session.initial) = (revision, Some(Vec::new())),
-        From::List => {
+        Start::Revision(revision) => session.after = revision,
+        Start::AfterEmpty(revision) => (session.after, session.initial) = (revision, Some(Vec::new())),
+        Start::List => {
             let listed = ListOptions { timeout_s: 0, allow_bookmarks: false, ..selection };
-            let Ok(list) = api.list(&listed).await else { return Watched::Away(From::List) };
+            let Ok(list) = api.list(&listed).await else { return WatchResult::Unavailable(Start::List) };
             session.after = list.metadata.resource_version.parse().unwrap();
             session.initial = Some(list.items.iter().map(object).collect());
         }
-        From::InitialEvents => {
+        Start::InitialEvents => {
             session.about.push_str(", streamed");
             options.send_initial_events = true;
             options.resource_version_match = "NotOlderThan".into();
@@ -410,13 +419,13 @@ async fn session(
         options.resource_version = session.after.to_string();
     }
     session.reached = session.after;
-    let again = |session: &Session| if is_streamed { From::InitialEvents } else { From::Revision(session.after) };
+    let again = |session: &Session| if is_streamed { Start::InitialEvents } else { Start::Revision(session.after) };
     let mut stream = match api.watch(&options).await {
-        // Whose answer came from a server that is gone by now is asked again.
-        Ok(_) if field.life.load(Ordering::Relaxed) != life => return Watched::Away(again(&session)),
+        // The answer may have come from a server that was killed meanwhile.
+        Ok(_) if shared.epoch.load(Ordering::Relaxed) != epoch => return WatchResult::Unavailable(again(&session)),
         Ok(stream) => stream,
-        Err(error) if error.is_gone() => return Watched::Expired(session.after),
-        Err(_) => return Watched::Away(again(&session)),
+        Err(error) if error.is_gone() => return WatchResult::Expired(session.after),
+        Err(_) => return WatchResult::Unavailable(again(&session)),
     };
     let mut begun: Option<Vec<Object>> = is_streamed.then(Vec::new);
     while let Some(event) = stream.next().await {
@@ -433,7 +442,7 @@ async fn session(
                 session.reached = version;
                 continue;
             }
-            Err(error) if error.is_gone() && session.events.is_empty() => return Watched::Expired(session.after),
+            Err(error) if error.is_gone() && session.events.is_empty() => return WatchResult::Expired(session.after),
             Err(_) => break,
         };
         let value: Value = serde_json::from_slice(&bytes).unwrap();
@@ -448,37 +457,43 @@ async fn session(
             break;
         }
     }
-    // A watch that broke before it had shown what there is has told nothing.
+    // A watch that broke before the end of its initial objects proves nothing.
     if begun.is_some() || (is_streamed && session.initial.is_none()) {
-        field.env.sleep(RETRY).await;
-        return Watched::Away(From::InitialEvents);
+        shared.env.sleep(RETRY).await;
+        return WatchResult::Unavailable(Start::InitialEvents);
     }
-    Watched::Complete(session)
+    WatchResult::Complete(session)
 }
 
-/// A watch from every revision tells the rest of the history, or that it is forgotten; answers how many did that.
-async fn from_every_revision(field: &Field, lives: &[History], forgotten: u64) -> usize {
+/// Opens a watch from every revision. Checks that it delivers the rest of the history, or is refused because that may
+/// be lost. Returns how many were refused.
+async fn watch_from_every_revision(shared: &Shared, histories: &[History], lost_below: u64) -> usize {
     let (history, last) =
-        (lives.last().expect("a store has a life"), *field.last.get().expect("the writers have ended"));
-    let revisions = lives.iter().flat_map(History::revisions).filter(|revision| *revision < last);
+        (histories.last().expect("a store has a first history"), *shared.last.get().expect("the writers have ended"));
+    let revisions = histories.iter().flat_map(History::revisions).filter(|revision| *revision < last);
     let watches = revisions.enumerate().map(|(turn, revision)| {
-        let client = &field.clients[turn % field.clients.len()];
+        let client = &shared.clients[turn % shared.clients.len()];
         async move {
-            match session(field, client, "afterwards", None, From::Revision(revision), 60).await {
-                Watched::Complete(session) => {
+            match session(shared, client, "afterwards", None, Start::Revision(revision), 60).await {
+                WatchResult::Complete(session) => {
                     assert_eq!(session.reached, last, "from {revision}");
                     history.check(&session).unwrap();
                     0
                 }
-                Watched::Expired(_) => {
-                    assert!(revision < forgotten, "{revision} is remembered, {forgotten} is the first one that is");
+                WatchResult::Expired(_) => {
+                    assert!(
+                        revision < lost_below,
+                        "a watch from {revision} was refused, but history from {lost_below} on is kept"
+                    );
                     1
                 }
-                Watched::Away(_) => panic!("the server is there, and a watch from {revision} is not answered"),
+                WatchResult::Unavailable(_) => {
+                    panic!("the server is there, and a watch from {revision} is not answered")
+                }
             }
         }
     });
-    let refused: Vec<usize> = stream::iter(watches).buffer_unordered(AT_ONCE).collect().await;
+    let refused: Vec<usize> = stream::iter(watches).buffer_unordered(PARALLEL_WATCHES).collect().await;
     assert!(refused.iter().sum::<usize>() < refused.len(), "every watch was refused");
     refused.iter().sum()
 }
