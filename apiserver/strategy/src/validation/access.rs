@@ -1,4 +1,4 @@
-//! Roles and bindings.
+//! Validates Roles, ClusterRoles and their bindings.
 //!
 //! Corresponds to pkg/apis/rbac/validation.
 
@@ -72,7 +72,7 @@ pub fn binding(context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
     binding.field("subjects").items().for_each(|subject| self::subject(&subject, namespaced, errors));
 }
 
-/// `not_supported` for a text that may be absent.
+/// Returns a `not_supported` error for a text that may be absent.
 fn unsupported(at: &At<'_>, supported: &[&str]) -> FieldError {
     FieldError::not_supported(at.path.clone(), &json!(at.text()), supported)
 }

@@ -1,4 +1,4 @@
-//! APIServices: groups and versions that another server may serve.
+//! Validates APIServices: group, version, priorities, and the service that serves them.
 //!
 //! Corresponds to kube-aggregator's pkg/apis/apiregistration/validation.
 
@@ -33,7 +33,7 @@ pub fn api_service(_context: &WriteContext<'_>, service: &At<'_>, errors: &mut E
             errors.push(spec.field(field).invalid_as(&json!(priority), why));
         }
     }
-    served_by(&spec, errors);
+    backend(&spec, errors);
 }
 
 pub fn status(_context: &WriteContext<'_>, service: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
@@ -42,17 +42,19 @@ pub fn status(_context: &WriteContext<'_>, service: &At<'_>, _old: &At<'_>, erro
     }
 }
 
-/// Where the other server is; nowhere: this server serves it itself.
-fn served_by(spec: &At<'_>, errors: &mut Errors) {
-    let (service, bundle, blind) = (spec.field("service"), spec.field("caBundle"), spec.field("insecureSkipTLSVerify"));
+/// Checks the service that serves the group and version, and how to verify it. Without a service, this server serves
+/// them itself.
+fn backend(spec: &At<'_>, errors: &mut Errors) {
+    let (service, bundle, insecure) =
+        (spec.field("service"), spec.field("caBundle"), spec.field("insecureSkipTLSVerify"));
     if !service.is_set() {
         if !bundle.is_empty() {
             let bytes = bundle.len() / 4 * 3 - bundle.text().bytes().rev().take_while(|b| *b == b'=').count();
             let shown = json!(format!("{bytes} bytes"));
             errors.push(bundle.invalid_as(&shown, "local APIServices may not have a caBundle"));
         }
-        if blind.is_true() {
-            errors.push(blind.invalid("local APIServices may not have insecureSkipTLSVerify"));
+        if insecure.is_true() {
+            errors.push(insecure.invalid("local APIServices may not have insecureSkipTLSVerify"));
         }
         return;
     }
@@ -66,8 +68,8 @@ fn served_by(spec: &At<'_>, errors: &mut Errors) {
     if !(1..=65535).contains(&number) {
         errors.push(port.invalid_as(&json!(number), "port is not valid: must be between 1 and 65535, inclusive"));
     }
-    if blind.is_true() && !bundle.is_empty() {
-        errors.push(blind.invalid("may not be true if caBundle is present"));
+    if insecure.is_true() && !bundle.is_empty() {
+        errors.push(insecure.invalid("may not be true if caBundle is present"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers, and the budgets that bound disruptions.
+//! Validates HorizontalPodAutoscalers and PodDisruptionBudgets.
 //!
 //! Corresponds to pkg/apis/autoscaling/validation and pkg/apis/policy/validation.
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 type Context<'a> = WriteContext<'a>;
 
-/// The sources of a metric, in the order in which Kubernetes looks for them.
+/// Types of metrics and the field of each, in the order in which Kubernetes checks them.
 const METRICS: &[(&str, &str)] = &[
     ("Object", "object"),
     ("External", "external"),
@@ -30,12 +30,12 @@ pub fn autoscaler(_context: &Context<'_>, autoscaler: &At<'_>, errors: &mut Erro
     if min.integer().is_some_and(|min| min < 1) {
         errors.push(min.invalid("must be greater than or equal to 1"));
     }
-    let most = max.integer().unwrap_or(0);
-    if most < 1 {
-        errors.push(max.invalid_as(&json!(most), "must be greater than 0"));
+    let max_replicas = max.integer().unwrap_or(0);
+    if max_replicas < 1 {
+        errors.push(max.invalid_as(&json!(max_replicas), "must be greater than 0"));
     }
-    if min.integer().is_some_and(|min| most < min) {
-        errors.push(max.invalid_as(&json!(most), "must be greater than or equal to `minReplicas`"));
+    if min.integer().is_some_and(|min| max_replicas < min) {
+        errors.push(max.invalid_as(&json!(max_replicas), "must be greater than or equal to `minReplicas`"));
     }
     target(&spec.field("scaleTargetRef"), errors);
     spec.field("metrics").items().for_each(|metric| self::metric(&metric, errors));
@@ -86,7 +86,8 @@ fn metric(metric: &At<'_>, errors: &mut Errors) {
 
 fn metric_source(kind: &str, source: &At<'_>, errors: &mut Errors) {
     let wanted = source.field("target");
-    let [value, average, use_] = ["value", "averageValue", "averageUtilization"].map(|field| wanted.field(field));
+    let [value, average, utilization] =
+        ["value", "averageValue", "averageUtilization"].map(|field| wanted.field(field));
     match kind {
         "Resource" | "ContainerResource" => {
             if source.field("name").is_empty() {
@@ -96,10 +97,10 @@ fn metric_source(kind: &str, source: &At<'_>, errors: &mut Errors) {
                 errors.push(source.field("container").required("must specify a container"));
             }
             metric_target(&wanted, errors);
-            if !use_.is_set() && !average.is_set() {
-                errors.push(use_.required("must set either a target raw value or a target utilization"));
+            if !utilization.is_set() && !average.is_set() {
+                errors.push(utilization.required("must set either a target raw value or a target utilization"));
             }
-            if use_.is_set() && average.is_set() {
+            if utilization.is_set() && average.is_set() {
                 errors.push(average.forbidden("may not set both a target raw value and a target utilization"));
             }
             return;
@@ -145,9 +146,9 @@ fn metric_target(target: &At<'_>, errors: &mut Errors) {
             errors.push(at.invalid("must be positive"));
         }
     }
-    let use_ = target.field("averageUtilization");
-    if use_.integer().is_some_and(|percent| percent < 1) {
-        errors.push(use_.invalid("must be greater than 0"));
+    let utilization = target.field("averageUtilization");
+    if utilization.integer().is_some_and(|percent| percent < 1) {
+        errors.push(utilization.invalid("must be greater than 0"));
     }
 }
 

@@ -1,6 +1,7 @@
-//! Nodes, namespaces, classes and leases.
+//! Validates Nodes, Namespaces, PriorityClasses, RuntimeClasses and Leases.
 //!
-//! Corresponds to pkg/apis/core/validation and the validation of scheduling, node and coordination.
+//! Corresponds to ValidateNode and ValidateNamespace of pkg/apis/core/validation, and to
+//! pkg/apis/{scheduling,node,coordination}/validation.
 
 use super::at::{At, Errors, cidr, lenient_cidr};
 use super::node_status;
@@ -30,6 +31,7 @@ pub fn node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
     pod_cidrs(&spec.field("podCIDRs"), errors);
 }
 
+/// Checks that the annotation `preferAvoidPods` is JSON.
 fn avoided_pods(node: &At<'_>, errors: &mut Errors) {
     let avoided = node.down("metadata.annotations").key(AVOID_PODS);
     if let Some(why) = json_syntax::syntax_error(avoided.text().as_bytes()).filter(|_| avoided.is_set()) {
@@ -64,7 +66,7 @@ fn pod_cidrs(cidrs: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Kubernetes puts the taints of a node under `metadata` here.
+/// Checks the taints of a node. Kubernetes reports them under `metadata`.
 fn taints(taints: &At<'_>, errors: &mut Errors) {
     let taints = At::new("metadata.taints", taints.value);
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -90,8 +92,8 @@ fn taints(taints: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only what a node may learn about itself later may change. What `node` has looked at is looked at once more, as in
-/// Kubernetes: of a status, this is the whole check.
+/// Checks an update. The pod ranges and the provider's ID may be set once and do not change. Some checks of `node` are
+/// repeated, as in Kubernetes, because an update of the status runs this function only.
 pub fn node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (node.field("spec"), old.field("spec"));
     let status = node.field("status");
@@ -140,7 +142,7 @@ fn namespace_finalizer(finalizer: &At<'_>, errors: &mut Errors) {
     check_qualified_or_standard(finalizer, errors);
 }
 
-/// Kubernetes leaves the index out of this path.
+/// Checks a new namespace. Kubernetes leaves the index out of the paths of its finalizers.
 pub fn namespace(_context: &Context<'_>, namespace: &At<'_>, errors: &mut Errors) {
     let finalizers = namespace.down("spec.finalizers");
     for finalizer in finalizers.items() {
@@ -234,7 +236,7 @@ pub fn lease(_context: &Context<'_>, lease: &At<'_>, errors: &mut Errors) {
     spec.field("leaseTransitions").check_non_negative(errors);
     let (strategy, preferred) = (spec.field("strategy"), spec.field("preferredHolder"));
     if strategy.is_set() {
-        // Kubernetes names the field twice.
+        // Kubernetes repeats the field's name in this path.
         let at = At::new(strategy.path_of("strategy"), strategy.value);
         if strategy.text().contains('/') {
             at.check(names::qualified_name, errors);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_lasts_and_changes_hands_so_often() {
+    fn a_lease_has_a_positive_duration_and_a_known_strategy() {
         let lease = |spec: Value| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec});
         assert_eq!(create(lease(json!({"holderIdentity": "", "leaseTransitions": 0}))), [""; 0]);
         assert_eq!(
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_one_range_a_family() {
+    fn a_node_has_one_pod_range_per_family() {
         let ranges = |ranges: Value| create(node(json!({"podCIDR": ranges[0], "podCIDRs": ranges}), json!({})));
         assert_eq!(
             ranges(json!(["10.0.0.1/8"])),
@@ -300,7 +302,7 @@ mod tests {
         );
         let taint = json!([{"key": "k", "value": "-".repeat(64), "effect": "NoSchedule"}]);
         let errors = create(node(json!({"taints": taint}), json!({})));
-        assert_eq!(errors.len(), 1, "both complaints of a value stand in one: {errors:?}");
+        assert_eq!(errors.len(), 1, "one error has both complaints about a value: {errors:?}");
         assert!(errors[0].contains(": must be no more than 63 characters;a valid label must be"), "{errors:?}");
     }
 
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finalizers_and_the_phase_of_a_namespace() {
+    fn the_finalizers_and_the_phase_of_a_namespace_are_checked() {
         let namespace = |spec: Value| json!({"apiVersion": "v1", "kind": "Namespace", "spec": spec});
         let odd = "name is neither a standard finalizer name nor is it fully qualified";
         assert_eq!(
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_runtime_adds_are_resources_of_containers() {
+    fn the_overhead_of_a_runtime_names_resources_of_containers() {
         let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h",
             "overhead": {"podFixed": {"gadgets": "1"}}});
         let at = "overhead.limits[gadgets]: Invalid value: \"gadgets\": must be a standard resource";

@@ -1,4 +1,4 @@
-//! Endpoints and EndpointSlices.
+//! Validates Endpoints and EndpointSlices.
 //!
 //! Corresponds to ValidateEndpoints of pkg/apis/core/validation and pkg/apis/discovery/validation.
 
@@ -18,13 +18,15 @@ const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
 const MAX_ZONE_HINTS: usize = 8;
 
-/// Deviation: the API server's own endpoints may be on the loopback, where a cluster on one machine serves.
-fn is_own(object: &At<'_>) -> bool {
+/// Returns whether the object is the endpoints of the API server, `default/kubernetes`.
+///
+/// Deviation: the API server's own endpoints may have a loopback address, because a cluster on one machine serves there.
+fn is_api_server(object: &At<'_>) -> bool {
     object.down("metadata.namespace").text() == "default" && object.down("metadata.name").text() == "kubernetes"
 }
 
 pub fn endpoints(_context: &Context<'_>, endpoints: &At<'_>, errors: &mut Errors) {
-    let own = is_own(endpoints);
+    let is_api_server = is_api_server(endpoints);
     for subset in endpoints.field("subsets").items() {
         let (ready, not_ready) = (subset.field("addresses"), subset.field("notReadyAddresses"));
         if ready.is_empty() && not_ready.is_empty() {
@@ -42,7 +44,7 @@ pub fn endpoints(_context: &Context<'_>, endpoints: &At<'_>, errors: &mut Errors
             if ip.text().parse::<IpAddr>().is_err() {
                 errors.push(ip.invalid_text("must be a valid IP address"));
             }
-            if !own {
+            if !is_api_server {
                 check_endpoint_ip(&ip, errors);
             }
         }
@@ -66,11 +68,11 @@ pub fn endpoints(_context: &Context<'_>, endpoints: &At<'_>, errors: &mut Errors
 pub fn slice(_context: &Context<'_>, slice: &At<'_>, errors: &mut Errors) {
     let family = slice.field("addressType");
     family.check_enum(&["FQDN", "IPv4", "IPv6"], errors);
-    slice_endpoints(&slice.field("endpoints"), family.text(), is_own(slice), errors);
+    slice_endpoints(&slice.field("endpoints"), family.text(), is_api_server(slice), errors);
     slice_ports(&slice.field("ports"), errors);
 }
 
-fn slice_endpoints(endpoints: &At<'_>, family: &str, own: bool, errors: &mut Errors) {
+fn slice_endpoints(endpoints: &At<'_>, family: &str, is_api_server: bool, errors: &mut Errors) {
     if endpoints.len() > MAX_ENDPOINTS {
         errors.push(FieldError::too_many(endpoints.path.clone(), endpoints.len(), MAX_ENDPOINTS));
         return;
@@ -82,7 +84,7 @@ fn slice_endpoints(endpoints: &At<'_>, family: &str, own: bool, errors: &mut Err
         } else if addresses.len() > MAX_ADDRESSES {
             errors.push(FieldError::too_many(addresses.path.clone(), addresses.len(), MAX_ADDRESSES));
         } else {
-            addresses.items().for_each(|address| slice_address(&addresses, &address, family, own, errors));
+            addresses.items().for_each(|address| slice_address(&addresses, &address, family, is_api_server, errors));
         }
         if endpoint.field("nodeName").is_set() {
             endpoint.field("nodeName").check(names::dns1123_subdomain, errors);
@@ -96,8 +98,8 @@ fn slice_endpoints(endpoints: &At<'_>, family: &str, own: bool, errors: &mut Err
     }
 }
 
-/// Kubernetes names the list where an address is of the wrong family, and the item where it is none.
-fn slice_address(list: &At<'_>, address: &At<'_>, family: &str, own: bool, errors: &mut Errors) {
+/// Checks one address. Kubernetes reports the list if the address is of the wrong family, and the item if it is invalid.
+fn slice_address(list: &At<'_>, address: &At<'_>, family: &str, is_api_server: bool, errors: &mut Errors) {
     let wrong = |what: &str| At::new(list.path.clone(), address.value).invalid(format!("must be an {what} address"));
     let parsed = address.text().parse::<IpAddr>();
     match family {
@@ -109,7 +111,7 @@ fn slice_address(list: &At<'_>, address: &At<'_>, family: &str, own: bool, error
             if is_address && parsed.is_ok_and(|ip| ip.is_ipv4() != (family == "IPv4")) {
                 errors.push(wrong(family));
             }
-            if is_address && !own {
+            if is_address && !is_api_server {
                 check_endpoint_ip(address, errors);
             }
         }
@@ -168,7 +170,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn an_address_is_checked_before_where_it_leads() {
+    fn the_range_of_an_address_is_checked_last() {
         let address = |address: Value| {
             let subset = json!({"addresses": [address], "ports": [{"port": 80}]});
             create(json!({"apiVersion": "v1", "kind": "Endpoints", "subsets": [subset]}))
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_wrong_family_is_looked_at_all_the_same() {
+    fn the_range_of_an_address_is_checked_even_if_its_family_is_wrong() {
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "ports": [],
             "endpoints": [{"addresses": ["::1"]}],

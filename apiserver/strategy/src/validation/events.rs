@@ -58,11 +58,11 @@ fn common_fields(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors
     let namespace = event.down("metadata.namespace");
     let involved = event.down("involvedObject.namespace");
     let is_new = event.field("eventTime").is_set();
-    let fits = match involved.text() {
+    let matches = match involved.text() {
         "" => namespace.text() == "default" || (is_new && namespace.text() == "kube-system"),
         involved => is_new || involved == namespace.text(),
     };
-    if !fits {
+    if !matches {
         errors.push(involved.invalid_text("does not match event.namespace"));
     }
     if is_new {

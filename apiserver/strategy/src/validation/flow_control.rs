@@ -1,4 +1,4 @@
-//! Flow schemas and priority levels.
+//! Validates FlowSchemas and PriorityLevelConfigurations.
 //!
 //! Corresponds to pkg/apis/flowcontrol/validation.
 
@@ -46,12 +46,12 @@ pub fn flow_schema(_context: &Context<'_>, schema: &At<'_>, errors: &mut Errors)
         level.check(names::dns1123_subdomain, errors);
     }
     spec.field("rules").items().for_each(|rule| flow_rule(&rule, errors));
-    fixed("flowschemas", schema, errors);
+    check_mandatory("flowschemas", schema, errors);
     conditions(schema, errors);
 }
 
-/// What the server cannot do without has one form; of the exempt level the shares may change.
-fn fixed(resource: &str, object: &At<'_>, errors: &mut Errors) {
+/// Checks that the spec of a mandatory object has its fixed value. Of the exempt level, `spec.exempt` may change.
+fn check_mandatory(resource: &str, object: &At<'_>, errors: &mut Errors) {
     let spec = object.field("spec");
     let name = object.down("metadata.name").text();
     if (resource, name) == ("prioritylevelconfigurations", "exempt") {
@@ -71,7 +71,7 @@ pub fn status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>, errors: &m
     conditions(object, errors);
 }
 
-/// Conditions have types, each its own.
+/// Checks that the types of conditions are set and unique.
 fn conditions(object: &At<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for condition in object.down("status.conditions").items() {
@@ -99,56 +99,56 @@ fn flow_rule(rule: &At<'_>, errors: &mut Errors) {
     urls.items().for_each(|rule| flow_url_rule(&rule, errors));
 }
 
-/// `not_supported` for a text that may be absent.
+/// Returns a `not_supported` error for a text that may be absent.
 fn unsupported(at: &At<'_>, supported: &[&str]) -> FieldError {
     FieldError::not_supported(at.path.clone(), &json!(at.text()), supported)
 }
 
 const SUBJECTS: [(&str, &str); 3] = [("User", "user"), ("Group", "group"), ("ServiceAccount", "serviceAccount")];
 
-/// A subject says who it is in the field of its kind, and in no other.
+/// Checks that a subject has the field of its kind, and no field of another kind.
 fn flow_subject(subject: &At<'_>, errors: &mut Errors) {
     let kind = subject.field("kind");
     let Some((_, field)) = SUBJECTS.iter().find(|(known, _)| *known == kind.text()) else {
         errors.push(unsupported(&kind, &["Group", "ServiceAccount", "User"]));
         return;
     };
-    let who = subject.field(field);
-    let name = who.field("name");
-    if !who.is_set() {
-        errors.push(who.required(&format!("{field} is required when subject kind is '{}'", kind.text())));
+    let identity = subject.field(field);
+    let name = identity.field("name");
+    if !identity.is_set() {
+        errors.push(identity.required(&format!("{field} is required when subject kind is '{}'", kind.text())));
     } else if name.is_empty() {
         errors.push(name.required(""));
     } else if *field == "serviceAccount" && name.text() != "*" {
         name.check(names::dns1123_subdomain, errors);
     }
-    if *field == "serviceAccount" && who.is_set() {
-        let namespace = who.field("namespace");
+    if *field == "serviceAccount" && identity.is_set() {
+        let namespace = identity.field("namespace");
         match namespace.is_empty() {
             true => errors.push(namespace.required("must specify namespace for service account")),
             false => namespace.check(names::dns1123_label, errors),
         }
     }
-    // In the order in which Kubernetes looks at the others.
+    // Kubernetes checks the other fields in this order.
     for other in ["serviceAccount", "user", "group"].iter().filter(|other| *other != field) {
         if subject.field(other).is_set() {
-            let (theirs, _) = SUBJECTS.iter().find(|(_, field)| field == other).unwrap_or(&SUBJECTS[0]);
+            let (other_kind, _) = SUBJECTS.iter().find(|(_, field)| field == other).unwrap_or(&SUBJECTS[0]);
             errors.push(
-                subject.field(other).forbidden(format!("{other} is forbidden when subject kind is not '{theirs}'")),
+                subject.field(other).forbidden(format!("{other} is forbidden when subject kind is not '{other_kind}'")),
             );
         }
     }
 }
 
-fn has_star(list: &At<'_>) -> bool {
+fn has_wildcard(list: &At<'_>) -> bool {
     list.items().any(|item| item.text() == "*")
 }
 
-/// `*` stands alone.
-fn all_or_some(list: &At<'_>, missing: &str, others: &str, errors: &mut Errors) {
+/// Checks that a list is not empty, and that `*` is its only item if it has one.
+fn check_wildcard(list: &At<'_>, missing: &str, others: &str, errors: &mut Errors) {
     if list.is_empty() {
         errors.push(list.required(missing));
-    } else if list.len() > 1 && has_star(list) {
+    } else if list.len() > 1 && has_wildcard(list) {
         errors.push(list.invalid(format!("if '*' is present, must not specify other {others}")));
     }
 }
@@ -156,22 +156,22 @@ fn all_or_some(list: &At<'_>, missing: &str, others: &str, errors: &mut Errors) 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
 fn flow_verbs(verbs: &At<'_>, errors: &mut Errors) {
-    all_or_some(verbs, "verbs must contain at least one value", "verbs", errors);
-    if !has_star(verbs) && verbs.items().any(|verb| !VERBS.contains(&verb.text())) {
+    check_wildcard(verbs, "verbs must contain at least one value", "verbs", errors);
+    if !has_wildcard(verbs) && verbs.items().any(|verb| !VERBS.contains(&verb.text())) {
         errors.push(verbs.not_supported(VERBS));
     }
 }
 
 fn flow_resource_rule(rule: &At<'_>, errors: &mut Errors) {
     flow_verbs(&rule.field("verbs"), errors);
-    all_or_some(&rule.field("apiGroups"), "resource rules must supply at least one api group", "api groups", errors);
-    all_or_some(&rule.field("resources"), "resource rules must supply at least one resource", "resources", errors);
+    check_wildcard(&rule.field("apiGroups"), "resource rules must supply at least one api group", "api groups", errors);
+    check_wildcard(&rule.field("resources"), "resource rules must supply at least one resource", "resources", errors);
     let namespaces = rule.field("namespaces");
     if namespaces.is_empty() && !rule.field("clusterScope").is_true() {
         let why = "resource rules that are not cluster scoped must supply at least one namespace";
         errors.push(namespaces.required(why));
-    } else if has_star(&namespaces) {
-        all_or_some(&namespaces, "", "namespaces", errors);
+    } else if has_wildcard(&namespaces) {
+        check_wildcard(&namespaces, "", "namespaces", errors);
     } else {
         for namespace in namespaces.items() {
             let complaints = names::dns1123_label(namespace.text()).into_iter();
@@ -184,8 +184,8 @@ fn flow_resource_rule(rule: &At<'_>, errors: &mut Errors) {
 fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
     flow_verbs(&rule.field("verbs"), errors);
     let urls = rule.field("nonResourceURLs");
-    all_or_some(&urls, "nonResourceURLs must contain at least one value", "non-resource URLs", errors);
-    for url in urls.items().filter(|_| !has_star(&urls)) {
+    check_wildcard(&urls, "nonResourceURLs must contain at least one value", "non-resource URLs", errors);
+    for url in urls.items().filter(|_| !has_wildcard(&urls)) {
         let text = url.text();
         let stars = text.matches('*').count();
         let complaint = match text {
@@ -201,13 +201,13 @@ fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What an older version of the API writes down for itself while it converts.
-const ROUND_TRIP: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
+/// Annotation in which v1beta3 keeps a value that its field cannot express.
+const PRESERVE_ZERO_SHARES: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
 
 pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Errors) {
     let annotations = level.down("metadata.annotations");
-    if annotations.field(ROUND_TRIP).is_set() {
-        errors.push(annotations.forbidden(format!("annotation '{ROUND_TRIP}' is forbidden")));
+    if annotations.field(PRESERVE_ZERO_SHARES).is_set() {
+        errors.push(annotations.forbidden(format!("annotation '{PRESERVE_ZERO_SHARES}' is forbidden")));
     }
     let spec = level.field("spec");
     let (kind, limited, exempt) = (spec.field("type"), spec.field("limited"), spec.field("exempt"));
@@ -234,7 +234,7 @@ pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Error
         }
         _ => errors.push(unsupported(&kind, &["Exempt", "Limited"])),
     }
-    fixed("prioritylevelconfigurations", level, errors);
+    check_mandatory("prioritylevelconfigurations", level, errors);
     conditions(level, errors);
 }
 
@@ -282,7 +282,7 @@ fn limit_response(response: &At<'_>, errors: &mut Errors) {
 }
 
 const MAX_QUEUES: i64 = 10_000_000;
-/// Bits of the hash from which a request's hand of queues is dealt.
+/// Bits of the hash from which shuffle sharding chooses the queues of a flow.
 const HASH_BITS: i64 = 60;
 
 fn queues(queuing: &At<'_>, errors: &mut Errors) {
@@ -293,17 +293,17 @@ fn queues(queuing: &At<'_>, errors: &mut Errors) {
             errors.push(at.invalid_as(&json!(number(at)), "must be positive"));
         }
     }
-    let (deck, size) = (number(&queues), number(&hand));
-    if deck > MAX_QUEUES {
+    let (deck_size, hand_size) = (number(&queues), number(&hand));
+    if deck_size > MAX_QUEUES {
         errors.push(queues.invalid(format!("must not be greater than {MAX_QUEUES}")));
     }
-    if size <= 0 {
-        errors.push(hand.invalid_as(&json!(size), "must be positive"));
-    } else if size > deck {
-        errors.push(hand.invalid(format!("should not be greater than queues ({deck})")));
-    } else if ((deck as f64).log2() * size as f64).ceil() as i64 > HASH_BITS {
+    if hand_size <= 0 {
+        errors.push(hand.invalid_as(&json!(hand_size), "must be positive"));
+    } else if hand_size > deck_size {
+        errors.push(hand.invalid(format!("should not be greater than queues ({deck_size})")));
+    } else if ((deck_size as f64).log2() * hand_size as f64).ceil() as i64 > HASH_BITS {
         errors.push(hand.invalid(format!(
-            "required entropy bits of deckSize {deck} and handSize {size} should not be greater than {HASH_BITS}"
+            "required entropy bits of deckSize {deck_size} and handSize {hand_size} should not be greater than {HASH_BITS}"
         )));
     }
 }

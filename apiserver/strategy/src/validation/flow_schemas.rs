@@ -1,17 +1,17 @@
-//! The flow schemas and priority levels that every cluster has.
+//! Defines the FlowSchemas and PriorityLevelConfigurations that every cluster has.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap.
 
 use serde_json::{Value, json};
 
-/// Whether a spec follows what servers begin with.
+/// Annotation of the objects whose spec the server keeps equal to the defaults of this file.
 pub const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
 /// Name, precedence, priority level, distinguisher, subjects (`Group:x`, `User:x`, `ServiceAccount:namespace`), rules.
 type SchemaRow = (&'static str, i64, &'static str, &'static str, &'static [&'static str], Matches);
 
-/// Which requests a schema is about.
+/// Requests that a schema matches.
 #[derive(Clone, Copy)]
 enum Matches {
     Everything,
@@ -57,7 +57,7 @@ const SCHEMAS: &[SchemaRow] = &[
     ("catch-all", 10000, "catch-all", "ByUser", EVERYBODY, Matches::Everything),
 ];
 
-/// Name, shares, lendable percent, and hand size and number of queues; no queues means that what is too much is refused.
+/// Name, shares, lendable percent, and hand size and number of queues. A level without queues rejects excess requests.
 const LEVELS: &[(&str, i64, i64, Option<(i64, i64)>)] = &[
     ("system", 30, 33, Some((6, 64))),
     ("node-high", 40, 25, Some((6, 64))),
@@ -70,7 +70,7 @@ const LEVELS: &[(&str, i64, i64, Option<(i64, i64)>)] = &[
 
 const QUEUE_LENGTH: i64 = 50;
 
-/// Resource and object, levels before the schemas that name them.
+/// Returns all objects, each with its resource. Levels come before the schemas that refer to them.
 pub fn objects() -> Vec<(&'static str, Value)> {
     let exempt =
         level("exempt", json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}));
@@ -91,14 +91,14 @@ pub fn objects() -> Vec<(&'static str, Value)> {
     all
 }
 
-/// The object that has to be as it is here, if there is one of that name. Of the exempt level parts may change.
+/// Returns the object of that name if its spec is fixed. The spec of the exempt level is not: `spec.exempt` may change.
 pub fn mandatory(resource: &str, name: &str) -> Option<Value> {
     let fixed = name == "catch-all" || (name == "exempt" && resource == "flowschemas");
     let mut all = objects().into_iter().filter(|_| fixed);
     all.find(|(of, object)| *of == resource && object["metadata"]["name"] == name).map(|(_, object)| object)
 }
 
-/// Those without which no request could be classified.
+/// Returns the mandatory objects of a resource, `exempt` and `catch-all`. Without them some requests match no schema.
 pub fn mandatory_objects(resource: &str) -> impl Iterator<Item = Value> {
     let all = objects().into_iter().filter(move |(of, _)| *of == resource).map(|(_, object)| object);
     all.filter(|object| matches!(object["metadata"]["name"].as_str(), Some("exempt" | "catch-all")))

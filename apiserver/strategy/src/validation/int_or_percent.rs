@@ -1,17 +1,17 @@
-//! Numbers that may be percentages.
+//! Checks values that are an integer or a percentage (`IntOrString`).
 //!
 //! Corresponds to ValidatePositiveIntOrPercent and IsNotMoreThan100Percent of pkg/apis/apps/validation.
 
 use super::at::{At, Errors};
 use serde_json::Value;
 
-/// `25%` as 25.
+/// Returns the number of a percentage: 25 for `25%`.
 fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().unwrap_or(i64::MAX))
 }
 
-/// A whole number that is not negative, or a percentage.
+/// Checks that the value is a percentage or an integer that is not negative.
 pub fn check(at: &At<'_>, errors: &mut Errors) {
     match at.value {
         Value::String(text) if percent(text).is_none() => errors.push(at.invalid(
@@ -29,7 +29,7 @@ pub fn check_at_most_100_percent(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number or the percentage; what is neither counts as 0.
+/// Returns the integer or the number of the percentage, or 0 if the value is neither.
 pub fn value(at: &At<'_>) -> i64 {
     match at.value {
         Value::String(text) => percent(text).or_else(|| text.parse().ok()).unwrap_or(0),

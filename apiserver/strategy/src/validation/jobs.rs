@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/batch/validation.
 
 use super::at::{At, Errors};
-use super::{cron_schedule, job_policies, pod, selector};
+use super::{cron_schedule, job_policies, networking, pod, selector};
 use crate::write_context::WriteContext;
 use proto::meta::{label_selector, names};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ type Context<'a> = WriteContext<'a>;
 
 /// Longest name of a CronJob. Its Jobs append 11 characters to it, and a Job's name has at most 63.
 const MAX_CRON_JOB_NAME: usize = 52;
+const MAX_MANAGED_BY_BYTES: usize = 63;
 
 pub fn job(_context: &Context<'_>, job: &At<'_>, errors: &mut Errors) {
     generated_selector(job, errors);
@@ -171,29 +172,10 @@ fn managed_by(at: &At<'_>, errors: &mut Errors) {
     if !at.is_set() {
         return;
     }
-    if at.is_empty() {
-        errors.push(at.required(""));
-    } else {
-        match at.text().split_once('/') {
-            Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
-                let complaints = names::dns1123_subdomain(domain);
-                errors.extend(complaints.into_iter().map(|complaint| at.invalid_as(&json!(domain), complaint)));
-                if !is_path(path) {
-                    errors.push(at.invalid_as(&json!(path), HTTP_PATH));
-                }
-            }
-            _ => errors.push(at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")")),
-        }
+    networking::domain_path(at, errors);
+    if at.len() > MAX_MANAGED_BY_BYTES {
+        errors.push(at.too_long(MAX_MANAGED_BY_BYTES));
     }
-    if at.text().len() > 63 {
-        errors.push(at.too_long(63));
-    }
-}
-
-const HTTP_PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-
-fn is_path(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
 }
 
 pub fn job_update(_context: &Context<'_>, job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -229,22 +211,22 @@ fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) 
         return;
     }
     let (new, before) = (new.field("spec"), before.field("spec"));
-    let mut munged = before.value.clone();
+    let mut expected = before.value.clone();
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        copy_field(&mut munged, new.value, field);
+        copy_field(&mut expected, new.value, field);
     }
     let affinity = new.field("affinity");
-    if affinity.is_set() && munged.get("affinity").is_none() {
-        munged["affinity"] = json!({});
+    if affinity.is_set() && expected.get("affinity").is_none() {
+        expected["affinity"] = json!({});
     }
-    if let Some(before) = munged.get_mut("affinity") {
+    if let Some(before) = expected.get_mut("affinity") {
         copy_field(before, affinity.value, "nodeAffinity");
         if !affinity.is_set() && before.as_object().is_some_and(serde_json::Map::is_empty) {
-            drop(munged.as_object_mut().map(|spec| spec.remove("affinity")));
+            drop(expected.as_object_mut().map(|spec| spec.remove("affinity")));
         }
     }
     for list in ["containers", "initContainers"] {
-        let containers = munged.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        let containers = expected.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         if new.field(list).len() != before.field(list).len() {
             continue;
         }
@@ -254,7 +236,7 @@ fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) 
             }
         }
     }
-    if munged != *new.value {
+    if expected != *new.value {
         errors.push(new.invalid(super::at::IMMUTABLE));
     }
 }

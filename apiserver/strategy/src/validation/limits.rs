@@ -1,4 +1,4 @@
-//! Limit ranges and resource quotas: which resources they bound, and bounds that leave room for each other.
+//! Validates LimitRanges and ResourceQuotas: names of resources, bounds that agree with each other, scopes.
 //!
 //! Corresponds to ValidateLimitRange and ValidateResourceQuota of pkg/apis/core/validation.
 
@@ -40,7 +40,7 @@ fn limit_item(limit: &At<'_>, kind: &str, errors: &mut Errors) {
     for part in LIMIT_PARTS {
         let at = limit.field(part);
         if kind == "PersistentVolumeClaim" && part == "maxLimitRequestRatio" {
-            has_storage_bounds(limit, errors);
+            check_storage_bounds(limit, errors);
         }
         if kind == "Pod" && part.starts_with("default") {
             if !at.is_empty() {
@@ -58,7 +58,7 @@ fn limit_item(limit: &At<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
-fn has_storage_bounds(limit: &At<'_>, errors: &mut Errors) {
+fn check_storage_bounds(limit: &At<'_>, errors: &mut Errors) {
     if !["min", "max"].iter().any(|part| limit.field(part).key("storage").is_set()) {
         let why = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(limit.shown_at(limit.path_of("limits")).required(why));
@@ -74,7 +74,7 @@ fn limit_name(at: &At<'_>, name: &str, kind: &str, errors: &mut Errors) {
     }
 }
 
-/// The bounds of one resource have to leave room for each other.
+/// Checks the bounds of one resource against each other, such as `min` against `max`.
 fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
     let at = |part: &str| limit.field(part).key(name);
     let [max, min, default, request, ratio] = LIMIT_PARTS.map(|part| amount(&at(part)));
@@ -117,9 +117,9 @@ fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
             complain("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1"));
         }
         if let (Some(min), Some(max)) = (&min, &max) {
-            let most = max.as_f64() / min.as_f64();
-            if ratio.as_f64() > most {
-                let why = format!("ratio {ratio} is greater than max/min = {most:.6}");
+            let max_ratio = max.as_f64() / min.as_f64();
+            if ratio.as_f64() > max_ratio {
+                let why = format!("ratio {ratio} is greater than max/min = {max_ratio:.6}");
                 complain("maxLimitRequestRatio", ratio, why);
             }
         }
@@ -142,12 +142,12 @@ const SCOPES: &[&str] = &[
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
-/// Scopes that look at a value, so that any operator fits.
-const BY_VALUE: &[&str] = &["PriorityClass", "VolumeAttributesClass"];
+/// Scopes that compare a value. They allow every operator, the others `Exists` only.
+const SCOPES_WITH_VALUES: &[&str] = &["PriorityClass", "VolumeAttributesClass"];
 const COMPUTE: &[&str] = &["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory", "pods"];
 
-/// Whether a scope selects among what a resource counts.
-fn selects(scope: &str, resource: &str) -> bool {
+/// Returns whether a quota with this scope may bound the resource.
+fn applies_to(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
         "NotBestEffort" | "Terminating" | "NotTerminating" | "PriorityClass" | "CrossNamespacePodAffinity" => {
@@ -158,10 +158,10 @@ fn selects(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// The resources with a bound that a scope does not fit.
-fn misfits(spec: &At<'_>, scope: &str) -> usize {
+/// Returns the number of bounded resources to which the scope does not apply.
+fn count_unsupported(spec: &At<'_>, scope: &str) -> usize {
     let names = spec.field("hard").entries().map(|(name, _)| name);
-    names.filter(|name| resource_names::is_quota(name) && !selects(scope, name)).count()
+    names.filter(|name| resource_names::is_quota(name) && !applies_to(scope, name)).count()
 }
 
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
@@ -189,7 +189,7 @@ fn quota_scopes(spec: &At<'_>, errors: &mut Errors) {
         if !SCOPES.contains(&scope.text()) {
             errors.push(scopes.invalid("unsupported scope"));
         }
-        for _ in 0..misfits(spec, scope.text()) {
+        for _ in 0..count_unsupported(spec, scope.text()) {
             errors.push(scopes.invalid("unsupported scope applied to resource"));
         }
     }
@@ -199,7 +199,7 @@ fn quota_scopes(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Kubernetes leaves the index out of these paths.
+/// Checks the scope selector. Kubernetes leaves the index out of the paths of its requirements.
 fn quota_selector(spec: &At<'_>, errors: &mut Errors) {
     let list = spec.down("scopeSelector.matchExpressions");
     for requirement in list.items() {
@@ -208,10 +208,10 @@ fn quota_selector(spec: &At<'_>, errors: &mut Errors) {
         if !SCOPES.contains(&scope.text()) {
             errors.push(scope.invalid_text("unsupported scope"));
         }
-        for _ in 0..misfits(spec, scope.text()) {
+        for _ in 0..count_unsupported(spec, scope.text()) {
             errors.push(list.invalid_shown(selector_in_go(&list), "unsupported scope applied to resource"));
         }
-        let by_presence = SCOPES.contains(&scope.text()) && !BY_VALUE.contains(&scope.text());
+        let by_presence = SCOPES.contains(&scope.text()) && !SCOPES_WITH_VALUES.contains(&scope.text());
         if by_presence && operator.text() != "Exists" {
             errors.push(operator.invalid_text(
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
@@ -238,7 +238,7 @@ fn quota_selector(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The selector with the names and the order of Go's fields, as the error shows it.
+/// Returns the selector as Kubernetes' errors show it, with the names and the order of its Go fields.
 fn selector_in_go(list: &At<'_>) -> String {
     let requirement = |at: At<'_>| {
         let [scope, operator, values] = ["scopeName", "operator", "values"].map(|field| at.field(field).value);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_bounds_only_what_it_names() {
+    fn a_limit_range_may_have_any_subset_of_bounds() {
         let container = json!({
             "type": "Container", "default": {"cpu": "500m", "memory": "256Mi"}, "defaultRequest": {"cpu": "100m"},
         });
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_bounds_of_a_range() {
+    fn names_and_bounds_of_a_limit_range_are_checked() {
         let container = |parts: Value| {
             let mut item = json!({"type": "Container"});
             item.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_fit_what_is_counted() {
+    fn scopes_apply_to_the_bounded_resources() {
         let misfit = "unsupported scope applied to resource";
         assert_eq!(
             create(quota(json!({"hard": {"secrets": "1", "cpu": "1"}, "scopes": ["Terminating", "BestEffort"]}))),
@@ -350,9 +350,9 @@ mod tests {
         assert_eq!(both, ["spec.scopeSelector.matchExpressions: Invalid value: null: conflicting scopes"]);
     }
 
-    /// Requests for huge pages have a quota as any other; no scope of pods selects among them.
+    /// A quota may bound requests for huge pages, but not together with a scope that selects pods.
     #[test]
-    fn huge_pages_are_counted() {
+    fn a_quota_may_bound_huge_pages() {
         let hard = json!({"hugepages-2Mi": "4Mi", "requests.hugepages-1Gi": "1Gi"});
         assert_eq!(create(quota(json!({"hard": hard}))), [""; 0]);
         let misfit = "spec.scopes: Invalid value: [\"NotTerminating\"]: unsupported scope applied to resource";
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_stay_and_usage_is_checked() {
+    fn scopes_are_immutable_and_usage_is_checked() {
         let with = |scope: &str| quota(json!({"hard": {"pods": "1"}, "scopes": [scope]}));
         assert_eq!(
             update(with("Terminating"), with("NotTerminating")),

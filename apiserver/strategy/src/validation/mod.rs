@@ -1,6 +1,6 @@
-//! What an object of each kind may say, beyond what its schema can: cross-field rules, immutability, references.
+//! Validates objects beyond their schema: rules across fields, immutable fields, references.
 //!
-//! Corresponds to pkg/apis/*/validation. Functions take places (`At`) and add every error they find.
+//! Corresponds to pkg/apis/*/validation. Each function takes a value with its path (`At`) and adds all its errors to a list.
 
 pub mod access;
 pub mod api_services;

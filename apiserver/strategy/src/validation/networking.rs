@@ -1,4 +1,4 @@
-//! Ingresses and their classes, network policies, addresses and ranges of addresses.
+//! Validates Ingresses, IngressClasses, NetworkPolicies, IPAddresses and ServiceCIDRs.
 //!
 //! Corresponds to pkg/apis/networking/validation.
 
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 type Context<'a> = WriteContext<'a>;
 
-/// Longest name of the controller of a class.
+/// Maximum length of `spec.controller` of an IngressClass.
 const MAX_CONTROLLER_BYTES: usize = 250;
 
 pub fn policy(_context: &Context<'_>, policy: &At<'_>, errors: &mut Errors) {
@@ -139,10 +139,10 @@ fn ingress_spec(ingress: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// `*.example.com`
+/// Checks a host with a wildcard, such as `*.example.com`.
 pub fn wildcard(host: &str) -> Vec<String> {
-    let fits = host.strip_prefix("*.").is_some_and(|rest| names::dns1123_subdomain(rest).is_empty());
-    if fits {
+    let is_valid = host.strip_prefix("*.").is_some_and(|rest| names::dns1123_subdomain(rest).is_empty());
+    if is_valid {
         return Vec::new();
     }
     vec![
@@ -204,17 +204,17 @@ fn ingress_path(at: &At<'_>, errors: &mut Errors) {
 
 fn ingress_backend(backend: &At<'_>, errors: &mut Errors) {
     let (service, resource) = (backend.field("service"), backend.field("resource"));
-    let contradicts = |why: &str| backend.invalid_as(&json!(""), why);
+    let invalid_backend = |why: &str| backend.invalid_as(&json!(""), why);
     match (service.is_set(), resource.is_set()) {
-        (true, true) => errors.push(contradicts("cannot set both resource and service backends")),
-        (false, false) => errors.push(contradicts("resource or service backend is required")),
+        (true, true) => errors.push(invalid_backend("cannot set both resource and service backends")),
+        (false, false) => errors.push(invalid_backend("resource or service backend is required")),
         (false, true) => typed_reference(&resource, errors),
         (true, false) => {
             service.field("name").check_required(names::dns1123_label, errors);
             let (name, number) = (service.down("port.name"), service.down("port.number"));
             let has_number = number.integer().unwrap_or(0) != 0;
             match (!name.is_empty(), has_number) {
-                (true, true) => errors.push(contradicts("cannot set both port name & port number")),
+                (true, true) => errors.push(invalid_backend("cannot set both port name & port number")),
                 (true, false) => name.check(port_name, errors),
                 (false, true) => check_port_number(&number, errors),
                 (false, false) => errors.push(backend.required("port name or number is required")),
@@ -223,7 +223,7 @@ fn ingress_backend(backend: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// An object by group, kind and name.
+/// Checks a reference to an object by group, kind and name.
 fn typed_reference(reference: &At<'_>, errors: &mut Errors) {
     if reference.field("apiGroup").is_set() {
         reference.field("apiGroup").check(names::dns1123_subdomain, errors);
@@ -269,7 +269,7 @@ pub fn ingress_class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_>
     class.down("spec.controller").check_unchanged(&old.down("spec.controller"), errors);
 }
 
-/// `acme.io/foo`
+/// Checks a domain-prefixed path such as `acme.io/foo`.
 pub fn domain_path(at: &At<'_>, errors: &mut Errors) {
     const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
@@ -287,7 +287,7 @@ pub fn domain_path(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of an address is the address, in the one way to write it.
+/// Checks the name of an IPAddress, which is the address in canonical form.
 pub fn ip_address_name(name: &str, _is_prefix: bool) -> Vec<String> {
     at::canonical_ip(name)
 }
@@ -336,15 +336,15 @@ pub fn service_cidr(_context: &Context<'_>, range: &At<'_>, errors: &mut Errors)
     }
 }
 
-/// A second family may be added, and nothing else changes.
+/// Checks an update of a ServiceCIDR. It may add a range of the second IP family, and change nothing else.
 pub fn service_cidr_update(context: &Context<'_>, range: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, before) = (range.down("spec.cidrs"), old.down("spec.cidrs"));
     if new.len() != before.len() && (before.len(), new.len()) != (1, 2) {
         errors.push(new.invalid(at::IMMUTABLE));
         return;
     }
-    for (cidr, was) in new.items().zip(before.items()) {
-        if cidr.value != was.value {
+    for (cidr, old_cidr) in new.items().zip(before.items()) {
+        if cidr.value != old_cidr.value {
             errors.push(cidr.invalid(at::IMMUTABLE));
         }
     }

@@ -1,4 +1,4 @@
-//! What a node says of itself: its features, its swap, and the configuration that kubelets once read from config maps.
+//! Validates parts of a node's status: declared features, swap, and the configuration from ConfigMaps (`status.config`).
 //!
 //! Corresponds to validateNodeDeclaredFeatures, validateNodeSwapStatus and validateNodeConfigStatus of
 //! pkg/apis/core/validation.
@@ -8,19 +8,18 @@ use proto::meta::names;
 
 const MAX_FEATURE_BYTES: usize = 253;
 
-/// Features are named once each, in alphabetical order.
+/// Checks that features have valid names, are unique and in alphabetical order.
 pub fn declared_features(features: &At<'_>, errors: &mut Errors) {
     let mut before: Option<&str> = None;
-    let mut of_order = Errors::new();
+
     for feature in features.items() {
         let name = feature.text();
-        // Kubernetes compares each with its successor before it looks at the latter.
+        // Kubernetes compares a feature with the one before it, and then checks its name.
         match before.map(|before| before.cmp(name)) {
-            Some(std::cmp::Ordering::Equal) => of_order.push(feature.duplicate()),
-            Some(std::cmp::Ordering::Greater) => of_order.push(feature.invalid("list must be sorted alphabetically")),
+            Some(std::cmp::Ordering::Equal) => errors.push(feature.duplicate()),
+            Some(std::cmp::Ordering::Greater) => errors.push(feature.invalid("list must be sorted alphabetically")),
             _ => {}
         }
-        errors.append(&mut of_order);
         if name.len() > MAX_FEATURE_BYTES {
             errors.push(feature.invalid(format!(
                 "invalid feature name {name:?}: must be no more than {MAX_FEATURE_BYTES} characters"
@@ -38,12 +37,12 @@ pub fn declared_features(features: &At<'_>, errors: &mut Errors) {
 
 fn is_feature(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name.split('/').all(|step| {
-            step.starts_with(|c: char| c.is_ascii_alphabetic()) && step.bytes().all(|b| b.is_ascii_alphanumeric())
+        && name.split('/').all(|segment| {
+            segment.starts_with(|c: char| c.is_ascii_alphabetic()) && segment.bytes().all(|b| b.is_ascii_alphanumeric())
         })
 }
 
-/// Kubernetes puts the swap of a node under `metadata` here.
+/// Checks the swap capacity of a node. Kubernetes reports it under `metadata`.
 pub fn swap(node: &At<'_>, errors: &mut Errors) {
     let capacity = node.down("status.nodeInfo.swap.capacity");
     if capacity.integer().is_some_and(|bytes| bytes <= 0) {
@@ -51,7 +50,7 @@ pub fn swap(node: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The configuration that a node was given, has, and had when it last worked.
+/// Checks the assigned, active and last known good configuration of a node.
 pub fn config(config: &At<'_>, errors: &mut Errors) {
     for source in ["assigned", "active", "lastKnownGood"].map(|field| config.field(field)) {
         if !source.is_set() {
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_sorted_and_named_in_one_way() {
+    fn features_are_sorted_and_unique() {
         let name = |text: &str| {
             format!(
                 "invalid feature name {text:?}: must start with an UpperCamelCase segment, with subsequent segments separated \
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_is_there_or_not() {
+    fn swap_has_a_positive_capacity_or_none() {
         let swap = |bytes: i64| {
             let mut status = json!({"nodeInfo": {"swap": {"capacity": bytes}}});
             for field in [

@@ -1,4 +1,4 @@
-//! Metadata, as every kind checks it.
+//! Validates the metadata of objects of every kind.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/api/validation/objectmeta.go and ValidateObjectMeta of
 //! pkg/apis/core/validation.
@@ -9,7 +9,7 @@ use proto::meta::names;
 use request::options::check_field_manager;
 use serde_json::{Value, json};
 
-/// What a name may look like. The flag says that it is the prefix of a name that is yet to be generated.
+/// Checks a name and returns what is wrong with it. The flag is set if the name is a prefix, the value of `generateName`.
 pub type NameRule = fn(&str, bool) -> Vec<String>;
 
 const MAX_SUBRESOURCE_BYTES: usize = 256;
@@ -21,22 +21,22 @@ fn masked(check: fn(&str) -> Vec<String>, name: &str, is_prefix: bool) -> Vec<St
     if is_prefix { check(&names::mask_trailing_dash(name)) } else { check(name) }
 }
 
-/// `web.example.com`: most kinds.
+/// Checks a DNS subdomain such as `web.example.com`, the name of most kinds.
 pub fn subdomain(name: &str, is_prefix: bool) -> Vec<String> {
     masked(names::dns1123_subdomain, name, is_prefix)
 }
 
-/// `web`: namespaces, stateful sets.
+/// Checks a DNS label such as `web`, the name of Namespaces and StatefulSets.
 pub fn label(name: &str, is_prefix: bool) -> Vec<String> {
     masked(names::dns1123_label, name, is_prefix)
 }
 
-/// One segment of a URL path: RBAC.
+/// Checks one segment of a URL path, the name of RBAC kinds.
 pub fn path_segment(name: &str, _is_prefix: bool) -> Vec<String> {
     names::path_segment(name)
 }
 
-/// Metadata of an object under the name rule of its kind.
+/// Checks the metadata of an object with the name rule of its kind.
 pub fn validate(meta: &At<'_>, namespaced: bool, rule: NameRule, errors: &mut Errors) {
     let generate_name = meta.field("generateName");
     if !generate_name.text().is_empty() {
@@ -64,14 +64,14 @@ pub fn validate(meta: &At<'_>, namespaced: bool, rule: NameRule, errors: &mut Er
     validate_managed_fields(&meta.field("managedFields"), errors);
 }
 
-/// What Kubernetes' own kinds ask beyond `validate`.
+/// Checks the finalizers of built-in kinds, in addition to `validate`.
 pub fn validate_core_finalizers(meta: &At<'_>, errors: &mut Errors) {
     for finalizer in meta.field("finalizers").items() {
         check_qualified_or_standard(&finalizer, errors);
     }
 }
 
-/// A finalizer without a domain has to be one of Kubernetes' own.
+/// Checks that a finalizer without a domain is one of Kubernetes' standard finalizers.
 pub fn check_qualified_or_standard(finalizer: &At<'_>, errors: &mut Errors) {
     let standard = ["kubernetes", ORPHAN, FOREGROUND];
     if !finalizer.text().contains('/') && !standard.contains(&finalizer.text()) {
@@ -97,7 +97,7 @@ fn validate_owner_references(owners: &At<'_>, errors: &mut Errors) {
         // Kubernetes leaves the index out of these paths.
         let owner = At::new(owners.path.clone(), owner.value);
         let (group, version) = split_api_version(owner.field("apiVersion").text());
-        // What has more slashes has neither group nor version.
+        // An `apiVersion` with more than one slash has neither group nor version.
         let (group, version) = if version.contains('/') { ("", "") } else { (group, version) };
         let kind = owner.field("kind");
         if version.is_empty() {
@@ -136,7 +136,7 @@ fn validate_finalizers(finalizers: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What an update may not do to metadata.
+/// Checks an update of metadata: identity does not change, and new finalizers are refused during deletion.
 pub fn validate_update(meta: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     if old.field("deletionTimestamp").is_set() {
         refuse_new_finalizers(&meta.field("finalizers"), &old.field("finalizers"), errors);
@@ -153,7 +153,7 @@ pub fn validate_update(meta: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     validate_managed_fields(&meta.field("managedFields"), errors);
 }
 
-/// Entries that cannot be read never come here: the record of the stored object stands for them.
+/// Checks managed fields. All entries can be decoded: a request with others keeps those of the stored object.
 fn validate_managed_fields(entries: &At<'_>, errors: &mut Errors) {
     for entry in entries.items() {
         let (manager, subresource) = (entry.field("manager"), entry.field("subresource"));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_checked_whole() {
+    fn all_fields_of_metadata_are_checked() {
         assert_eq!(errors(&json!({"name":"web","namespace":"shop","labels":{"a":"b"}})), Vec::<String>::new());
         assert_eq!(
             errors(&json!({"namespace":"shop"})),

@@ -1,8 +1,8 @@
-//! `restore`: takes back the change of a field that a writer may not change.
+//! `restore`: undoes the change of a field that a request may not change.
 
 use serde_json::{Value, json};
 
-/// Gives a field its old value back, or takes it away.
+/// Sets the field at `path` to its old value, or removes it if the old object does not have it.
 pub fn restore(object: &mut Value, old: &Value, path: &[&str]) {
     let Some((last, parents)) = path.split_last() else { return };
     let before = path.iter().try_fold(old, |value, name| value.get(name)).cloned();

@@ -1,4 +1,4 @@
-//! Selectors over the labels of a pod template.
+//! Checks label selectors, and whether a workload's selector matches the labels of its pod template.
 //!
 //! Corresponds to ValidateLabelSelector and ValidatePodTemplateSpecForReplicaSet.
 
@@ -21,7 +21,7 @@ pub fn check(selector: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether the selector is there and selects everything.
+/// Returns whether the selector is set and matches every object.
 pub fn matches_everything(selector: &At<'_>) -> bool {
     selector.is_set() && is_empty(selector)
 }
@@ -30,7 +30,7 @@ fn is_empty(selector: &At<'_>) -> bool {
     selector.field("matchLabels").is_empty() && selector.field("matchExpressions").is_empty()
 }
 
-/// A selector that has to be there and select something.
+/// Checks a selector that is required and must not be empty.
 pub fn check_required(selector: &At<'_>, kind: &str, errors: &mut Errors) {
     if !selector.is_set() {
         errors.push(selector.required(""));
@@ -42,19 +42,19 @@ pub fn check_required(selector: &At<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
-/// The selector as Kubernetes shows it: labels first.
+/// Returns the selector as Kubernetes' errors show it: `matchLabels` first.
 pub fn shown(selector: &At<'_>) -> String {
     let fields = ["matchLabels", "matchExpressions"].into_iter().filter(|field| !selector.field(field).is_empty());
     let fields: Vec<String> = fields.map(|field| format!("{field:?}:{}", selector.field(field).value)).collect();
     format!("{{{}}}", fields.join(","))
 }
 
-/// Whether the selector cannot be read at all.
+/// Returns whether the selector is set but invalid.
 pub fn is_unreadable(selector: &At<'_>) -> bool {
     selector.is_set() && label_selector::from_value(Some(selector.value)).is_err()
 }
 
-/// Whether a selector matches a template's labels; none matches nothing.
+/// Returns whether a selector matches the labels of a template. An absent selector matches nothing.
 pub fn matches(selector: &At<'_>, template: &At<'_>) -> bool {
     let labels = labels_of(template.down("metadata.labels").value);
     let value = selector.is_set().then_some(selector.value);
@@ -67,7 +67,7 @@ pub fn check_match(selector: &At<'_>, template: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A template whose pods run for ever, for a controller that is called `owner`.
+/// Checks that the pods of a template never finish. `owner` is the kind of the workload that the error names.
 pub fn check_endless(template: &At<'_>, owner: &str, errors: &mut Errors) {
     let restart = template.down("spec.restartPolicy");
     if restart.text() != "Always" {

@@ -1,4 +1,4 @@
-//! Services: ports, addresses and families, traffic policies, and which type may have what.
+//! Validates Services: ports, addresses and IP families, traffic policies, and the fields that each type allows.
 //!
 //! Corresponds to ValidateService and ValidateServiceUpdate of pkg/apis/core/validation.
 
@@ -51,6 +51,7 @@ pub fn service(_context: &Context<'_>, service: &At<'_>, errors: &mut Errors) {
     traffic(&spec, kind, errors);
 }
 
+/// Checks the rules of the Service's type: no headless NodePort, and the fields of an ExternalName.
 fn by_type(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     match kind {
         "LoadBalancer" | "NodePort" if is_headless(spec) => {
@@ -125,7 +126,7 @@ fn affinity(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Addresses that nobody outside could reach.
+/// Refuses addresses that other hosts cannot reach, such as loopback ones.
 pub fn check_endpoint_ip(at: &At<'_>, errors: &mut Errors) {
     let Ok(ip) = at.text().parse::<IpAddr>() else { return };
     let (link_local, link_local_multicast) = match ip {
@@ -187,7 +188,7 @@ fn port_conflicts(spec: &At<'_>, kind: &str, errors: &mut Errors) {
 
 const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// Ranges of addresses that a load balancer takes traffic from, in the field or else in the old annotation.
+/// Checks the address ranges that may use a load balancer, in the field or else in the deprecated annotation.
 fn source_ranges(spec: &At<'_>, annotation: &At<'_>, errors: &mut Errors) {
     // Kubernetes writes this path with a capital.
     let ranges = At::new("spec.LoadBalancerSourceRanges", spec.field("loadBalancerSourceRanges").value);
@@ -206,7 +207,7 @@ fn source_ranges(spec: &At<'_>, annotation: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Blanks around a range do not count.
+/// Checks one range, without the spaces around it.
 fn check_range(at: &At<'_>, range: &str, errors: &mut Errors) {
     let range = range.trim();
     errors.extend(cidr(range).into_iter().map(|complaint| at.invalid_as(&json!(range), complaint)));
@@ -216,7 +217,7 @@ fn load_balancer(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     let allocate = spec.field("allocateLoadBalancerNodePorts");
     match (kind == "LoadBalancer", allocate.is_set()) {
         (false, true) => errors.push(allocate.forbidden(FOR_LOAD_BALANCERS)),
-        // Kubernetes names the field without its parent here.
+        // Kubernetes reports this field without its parent.
         (true, false) => errors.push(At::new("allocateLoadBalancerNodePorts", allocate.value).required("")),
         _ => {}
     }
@@ -266,7 +267,7 @@ fn traffic(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     spec.field("trafficDistribution").check_optional_enum(DISTRIBUTIONS, errors);
 }
 
-/// What a Service was given stays; only a second family may come and go.
+/// Refuses changes of the cluster IPs and IP families, except to add or to release those of the second family.
 pub fn update(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (service.field("spec"), old.field("spec"));
     let is = |kind: &str| [&spec, &before].map(|spec| spec.field("type").text() == kind);
@@ -274,9 +275,9 @@ pub fn update(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &m
         match [&spec, &before].map(is_headless) {
             [true, true] => {}
             headless => {
-                kept_ips(&spec, &before, errors);
+                immutable_ips(&spec, &before, errors);
                 if headless == [false, false] {
-                    kept_families(&spec, &before, errors);
+                    immutable_families(&spec, &before, errors);
                 }
             }
         }
@@ -285,37 +286,38 @@ pub fn update(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &m
     if is("LoadBalancer") == [true, true] && class.value != before.field("loadBalancerClass").value {
         errors.push(class.invalid("may not change once set"));
     }
-    // Looked at here and once more with the rest.
+    // Kubernetes checks the class twice: here and in `service`.
     load_balancer_class(&spec, errors);
-    let checked = |spec: &At<'_>| spec.field("externalTrafficPolicy").text() == "Local";
+    let is_local = |spec: &At<'_>| spec.field("externalTrafficPolicy").text() == "Local";
     let check = spec.field("healthCheckNodePort");
     let changed = check.integer().unwrap_or(0) != before.field("healthCheckNodePort").integer().unwrap_or(0);
-    if is("LoadBalancer") == [true, true] && checked(&spec) && checked(&before) && changed {
+    if is("LoadBalancer") == [true, true] && is_local(&spec) && is_local(&before) && changed {
         errors.push(check.forbidden("field is immutable"));
     }
 }
 
-const CHANGED: &str = "may not change once set";
+const MAY_NOT_CHANGE: &str = "may not change once set";
 
-/// `spec.clusterIPs[0]`, showing the list.
+/// Returns the path of an item, such as `spec.clusterIPs[0]`, with the value of the whole list.
 fn at_index<'a>(list: &At<'a>, index: usize) -> At<'a> {
     At::new(format!("{}[{index}]", list.path), list.value)
 }
 
-fn released(spec: &At<'_>, what: &str, errors: &mut Errors) {
+/// Checks that a Service without a second address or family has the policy `SingleStack`.
+fn check_single_stack(spec: &At<'_>, what: &str, errors: &mut Errors) {
     let policy = spec.field("ipFamilyPolicy");
     if policy.text() != "SingleStack" {
         errors.push(policy.invalid(format!("must be set to 'SingleStack' when releasing the secondary {what}")));
     }
 }
 
-fn kept_ips(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
+fn immutable_ips(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     let (now, then) = (spec.field("clusterIPs"), before.field("clusterIPs"));
     let first = |list: &At<'_>| list.value.get(0).cloned();
     if now.len() == then.len() {
         for (index, (ip, old)) in now.items().zip(then.items()).enumerate() {
             if ip.value != old.value {
-                errors.push(at_index(&now, index).invalid(CHANGED));
+                errors.push(at_index(&now, index).invalid(MAY_NOT_CHANGE));
             }
         }
         return;
@@ -323,20 +325,21 @@ fn kept_ips(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     if now.is_empty() {
         errors.push(at_index(&now, 0).invalid("primary clusterIP can not be unset"));
     } else if !then.is_empty() && first(&now) != first(&then) {
-        errors.push(at_index(&now, 0).invalid(CHANGED));
+        errors.push(at_index(&now, 0).invalid(MAY_NOT_CHANGE));
     }
     if now.len() < then.len() && now.len() == 1 {
-        released(spec, "clusterIP", errors);
+        check_single_stack(spec, "clusterIP", errors);
     }
 }
 
-/// Kubernetes names the first family whichever it is, and shows addresses where the number of families changes.
-fn kept_families(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
+/// Refuses changes of the IP families. Kubernetes always reports the first family, and shows the addresses as the value
+/// if the number of families changes.
+fn immutable_families(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     let (now, then, ips) = (spec.field("ipFamilies"), before.field("ipFamilies"), spec.field("clusterIPs"));
     let first = at_index(&now, 0);
     if now.len() == then.len() {
         for _ in now.items().zip(then.items()).filter(|(now, then)| now.value != then.value) {
-            errors.push(first.invalid(CHANGED));
+            errors.push(first.invalid(MAY_NOT_CHANGE));
         }
         return;
     }
@@ -344,10 +347,10 @@ fn kept_families(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
         errors.push(first.invalid("primary ipFamily can not be unset"));
     }
     if !now.is_empty() && !then.is_empty() && now.value.get(0) != then.value.get(0) {
-        errors.push(first.invalid_as(ips.value, CHANGED));
+        errors.push(first.invalid_as(ips.value, MAY_NOT_CHANGE));
     }
     if now.len() < then.len() && now.len() == 1 {
-        released(spec, "ipFamily", errors);
+        check_single_stack(spec, "ipFamily", errors);
     }
 }
 
@@ -360,7 +363,7 @@ pub fn status(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &m
     load_balancer_status(&balancer, &old.down("status.loadBalancer"), errors);
 }
 
-/// Where traffic enters; also for Ingresses. An address that was there before may be written as it was.
+/// Checks the status of a load balancer, of a Service or an Ingress. An invalid address of the old status may stay.
 pub fn load_balancer_status(balancer: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let old: Vec<At<'_>> = old.field("ingress").items().collect();
     for ingress in balancer.field("ingress").items() {

@@ -1,4 +1,4 @@
-//! The addresses of a Service and their families: what fits together, before any is allocated.
+//! Validates the cluster IPs and IP families of a Service against each other, before any address is allocated.
 //!
 //! Corresponds to ValidateServiceClusterIPsRelatedFields of pkg/apis/core/validation.
 
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-/// Cluster addresses, their families, and the policy of these: what does not fit together.
+/// Returns the errors of the cluster IPs, the IP families and the family policy.
 pub fn addresses(spec: &At<'_>) -> Errors {
     let mut errors = Errors::new();
     if spec.field("type").text() == "ExternalName" {
@@ -33,14 +33,14 @@ pub fn addresses(spec: &At<'_>) -> Errors {
         }
     }
     spec.field("ipFamilyPolicy").check_optional_enum(FAMILY_POLICIES, &mut errors);
-    if well_formed(&ips, &mut errors) {
-        of_families(&ips, &families, &mut errors);
+    if are_addresses(&ips, &mut errors) {
+        check_families(&ips, &families, &mut errors);
     }
     errors
 }
 
-/// Whether every address is one, so that looking at families makes sense.
-fn well_formed(ips: &At<'_>, errors: &mut Errors) -> bool {
+/// Checks the syntax of the addresses. Returns whether all are valid, so that their families can be checked.
+fn are_addresses(ips: &At<'_>, errors: &mut Errors) -> bool {
     let before = errors.len();
     for (index, ip) in ips.items().enumerate() {
         if index == 0 && ip.text() == "None" {
@@ -51,14 +51,14 @@ fn well_formed(ips: &At<'_>, errors: &mut Errors) -> bool {
         }
         check_ip(&ip, errors);
     }
-    let fits = errors.len() == before;
+    let are_valid = errors.len() == before;
     if ips.len() > 2 {
         errors.push(ips.invalid("may only hold up to 2 values"));
     }
-    fits
+    are_valid
 }
 
-fn of_families(ips: &At<'_>, families: &At<'_>, errors: &mut Errors) {
+fn check_families(ips: &At<'_>, families: &At<'_>, errors: &mut Errors) {
     let parsed: Vec<IpAddr> = ips.items().filter_map(|ip| ip.text().parse().ok()).collect();
     let is_dual = parsed.iter().any(IpAddr::is_ipv4) && parsed.iter().any(IpAddr::is_ipv6);
     if ips.len() > 1 && !is_dual {

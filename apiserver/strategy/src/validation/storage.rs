@@ -140,6 +140,7 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
     let (class, old_class) = (spec.field("storageClassName"), before.field("storageClassName"));
     let (annotated, was_annotated) = (annotated_class(claim), annotated_class(old));
     let gets_class = class.is_set() && !old_class.is_set();
+    // The class moves from the annotation to the field.
     let moves_class = gets_class
         && was_annotated.is_set()
         && class.value == was_annotated.value
@@ -148,21 +149,21 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
         let path = ["metadata.annotations.", STORAGE_CLASS_ANNOTATION].concat();
         errors.push(At::new(path, annotated.value).invalid_text(super::at::IMMUTABLE));
     }
-    let mut munged = spec.value.clone();
+    let mut compared = spec.value.clone();
     if before.field("volumeName").is_empty() {
-        restore(&mut munged, before.value, &["volumeName"]);
+        restore(&mut compared, before.value, &["volumeName"]);
     }
     if gets_class && (!was_annotated.is_set() || class.value == was_annotated.value) {
-        restore(&mut munged, before.value, &["storageClassName"]);
+        restore(&mut compared, before.value, &["storageClassName"]);
     }
     if bound && spec.field("volumeAttributesClassName").is_set() {
-        restore(&mut munged, before.value, &["volumeAttributesClassName"]);
+        restore(&mut compared, before.value, &["volumeAttributesClassName"]);
     }
     if bound && spec.down("resources.requests").is_set() {
-        restore(&mut munged, before.value, &["resources", "requests", "storage"]);
+        restore(&mut compared, before.value, &["resources", "requests", "storage"]);
     }
-    if munged != *before.value {
-        let difference = difference(before.value, &munged);
+    if compared != *before.value {
+        let difference = difference(before.value, &compared);
         errors.push(spec.forbidden(format!("{CLAIM_FIXED}\n{difference}")));
     }
     let amount = |at: At<'_>| Quantity::try_from(at.value).ok();

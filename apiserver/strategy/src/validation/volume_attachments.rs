@@ -1,4 +1,4 @@
-//! Attachments of volumes to nodes: what is attached, and where.
+//! Validates VolumeAttachments: attacher, volume and node.
 //!
 //! Corresponds to ValidateVolumeAttachment of pkg/apis/storage/validation.
 
@@ -28,7 +28,7 @@ pub fn create(_context: &Context<'_>, attachment: &At<'_>, errors: &mut Errors) 
         (false, true) => persistent_volumes::validate(&inline, Place::Inline, errors),
     }
     spec.field("nodeName").check(names::dns1123_subdomain, errors);
-    // Asked beyond what the first versions asked.
+    // Kubernetes adds these checks for the v1 API, after the older ones.
     csi_driver_name(&attacher, errors);
     if name.is_set() {
         name.check(names::dns1123_subdomain, errors);

@@ -20,7 +20,7 @@ const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MAX_MATCH_CONDITIONS: usize = 64;
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
-/// Includes the values that only the v1beta1 API allowed.
+/// Values that v1beta1 allowed. A stored webhook may still have them.
 const ANY_SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 const SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
 
@@ -138,9 +138,9 @@ fn fully_qualified(at: &At<'_>, errors: &mut Errors) {
         return;
     }
     let complaints = names::dns1123_subdomain(at.text());
-    let fits = complaints.is_empty();
+    let is_subdomain = complaints.is_empty();
     errors.extend(complaints.into_iter().map(|complaint| at.invalid(complaint)));
-    if fits && at.text().split('.').count() < 3 {
+    if is_subdomain && at.text().split('.').count() < 3 {
         errors.push(at.invalid("should be a domain with at least three segments separated by dots"));
     }
 }
@@ -177,7 +177,8 @@ fn resources(list: &At<'_>, errors: &mut Errors) {
     if list.is_empty() {
         errors.push(list.required(""));
     }
-    let (mut whole, mut everywhere) = (BTreeSet::new(), BTreeSet::new());
+    // Parents of `pods/*`, and subresources of `*/scale`.
+    let (mut parents, mut subresources) = (BTreeSet::new(), BTreeSet::new());
     // Kubernetes keeps the result for the last resource without a subresource only.
     let mut last_is_named = false;
     for resource in list.items() {
@@ -189,14 +190,14 @@ fn resources(list: &At<'_>, errors: &mut Errors) {
             }
             continue;
         };
-        if whole.contains(parent) {
+        if parents.contains(parent) {
             errors.push(resource.invalid(format!("if '{parent}/*' is present, must not specify {text}")));
         }
-        if everywhere.contains(child) {
+        if subresources.contains(child) {
             errors.push(resource.invalid(format!("if '*/{child}' is present, must not specify {text}")));
         }
-        whole.extend((child == "*").then_some(parent));
-        everywhere.extend((parent == "*").then_some(child));
+        parents.extend((child == "*").then_some(parent));
+        subresources.extend((parent == "*").then_some(child));
     }
     let has = |text: &str| list.items().any(|resource| resource.text() == text);
     if list.len() > 1 && has("*/*") {
@@ -268,12 +269,12 @@ fn service(service: &At<'_>, errors: &mut Errors) {
     }
     let inner = path.text().strip_prefix('/').unwrap_or(path.text());
     let inner = inner.strip_suffix('/').unwrap_or(inner);
-    for (index, step) in inner.split('/').enumerate() {
-        if step.is_empty() {
+    for (index, segment) in inner.split('/').enumerate() {
+        if segment.is_empty() {
             errors.push(path.invalid(format!("segment[{index}] may not be empty")));
             continue;
         }
-        for complaint in names::dns1123_subdomain(step) {
+        for complaint in names::dns1123_subdomain(segment) {
             errors.push(path.invalid(format!("segment[{index}]: {complaint}")));
         }
     }

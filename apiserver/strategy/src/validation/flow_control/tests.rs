@@ -1,4 +1,4 @@
-//! What flow schemas and priority levels are told, in order.
+//! Tests the errors of FlowSchemas and PriorityLevelConfigurations, in Kubernetes' order.
 
 use crate::testing::{create, update, update_of};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn subject(subject: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_subject_speaks_of_its_own_kind() {
+fn a_subject_has_the_field_of_its_kind_only() {
     let at = "spec.rules[0].subjects[0]";
     assert_eq!(
         subject(json!({"kind": "User", "user": {"name": ""}, "group": {"name": "g"}})),
@@ -37,7 +37,7 @@ fn a_subject_speaks_of_its_own_kind() {
 }
 
 #[test]
-fn rules_name_verbs_namespaces_and_paths() {
+fn verbs_namespaces_and_paths_of_rules_are_checked() {
     let subjects = json!([{"kind": "User", "user": {"name": "*"}}]);
     let resource = |rule: Value| schema(json!({"subjects": subjects, "resourceRules": [rule]}));
     let at = "spec.rules[0].resourceRules[0]";
@@ -111,7 +111,7 @@ fn a_level_is_limited_unless_it_is_the_exempt_one() {
 }
 
 #[test]
-fn the_exempt_level_may_change_its_shares_alone() {
+fn of_the_exempt_level_only_the_shares_may_change() {
     let exempt = |spec: Value| {
         create(json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
             "metadata": {"name": "exempt"}, "spec": spec}))
@@ -138,7 +138,7 @@ fn the_exempt_level_may_change_its_shares_alone() {
 }
 
 #[test]
-fn a_response_of_no_type_is_none_that_is_supported() {
+fn an_absent_type_of_a_response_is_not_supported() {
     assert_eq!(
         level(json!({"type": "Limited", "limited": {"limitResponse": {}}})),
         ["spec.limited.limitResponse.type: Unsupported value: \"\": supported values: \"Queue\", \"Reject\""]
@@ -157,7 +157,7 @@ fn a_level_has_no_annotation_of_older_versions() {
 }
 
 #[test]
-fn conditions_have_types_of_their_own() {
+fn conditions_have_unique_types() {
     let spec = json!({"matchingPrecedence": 500, "priorityLevelConfiguration": {"name": "p"}});
     let schema = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "spec": spec});
     let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});

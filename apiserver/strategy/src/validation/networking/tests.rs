@@ -1,4 +1,4 @@
-//! What ingresses, their classes, policies and ranges of addresses are told, in order.
+//! Tests the errors of Ingresses, IngressClasses, NetworkPolicies, ServiceCIDRs and IPAddresses, in Kubernetes' order.
 
 use crate::testing::{create, update};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn a_backend_is_a_service_with_a_port_or_an_object() {
 }
 
 #[test]
-fn the_class_of_an_ingress_is_named_once() {
+fn the_annotation_and_the_field_name_the_same_ingress_class() {
     let classified = |annotation: &str| {
         let mut ingress = object("Ingress", json!({"ingressClassName": "a", "rules": [{"host": "x.test"}]}));
         ingress["metadata"] = json!({"annotations": {"kubernetes.io/ingress.class": annotation}});
@@ -85,12 +85,12 @@ fn a_class_has_a_controller_and_parameters() {
             "spec.controller: Invalid value: \"nothing\": field is immutable",
             "spec.controller: Invalid value: \"nothing\": must be a domain-prefixed path (such as \"acme.io/foo\")",
         ],
-        "what may not change is told first"
+        "errors of changes come first"
     );
 }
 
 #[test]
-fn a_policy_speaks_of_ranges_and_ports() {
+fn peers_and_ports_of_a_policy_are_checked() {
     let from = |peer: Value| create(object("NetworkPolicy", json!({"podSelector": {}, "ingress": [{"from": [peer]}]})));
     let at = "spec.ingress[0].from[0].ipBlock";
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_policy_speaks_of_ranges_and_ports() {
 }
 
 #[test]
-fn ranges_of_services_only_gain_a_family() {
+fn a_service_cidr_may_only_add_a_family() {
     let range = |cidrs: Value| object("ServiceCIDR", json!({"cidrs": cidrs}));
     assert_eq!(
         create(range(json!(["10.0.0.0/8", "fd00::/64", "10.1.0.0/16"]))),
@@ -150,7 +150,7 @@ fn ranges_of_services_only_gain_a_family() {
 }
 
 #[test]
-fn an_address_is_named_in_one_way_and_keeps_its_parent() {
+fn an_ip_address_has_a_canonical_name_and_keeps_its_parent() {
     let address = |name: &str, parent: Value| {
         let mut address = object("IPAddress", json!({"parentRef": parent}));
         address["metadata"] = json!({"name": name});
@@ -169,6 +169,6 @@ fn an_address_is_named_in_one_way_and_keeps_its_parent() {
     assert_eq!(
         moved,
         ["spec.parentRef: Invalid value: {\"name\":\"\",\"resource\":\"services\"}: field is immutable"],
-        "nothing else is looked at"
+        "nothing else is checked"
     );
 }

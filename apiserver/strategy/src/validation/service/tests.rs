@@ -1,4 +1,4 @@
-//! What Services are told, in order: when they are made, and when they change.
+//! Tests the errors of Services on create and update, in Kubernetes' order.
 
 use crate::testing::{create, update, update_of};
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ fn service(spec: Value) -> Value {
     service
 }
 
-/// As it is once addresses are given.
-fn given(spec: Value) -> Value {
+/// Returns a Service to which addresses have been allocated.
+fn allocated(spec: Value) -> Value {
     let mut whole = json!({
         "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
     });
@@ -35,7 +35,7 @@ fn the_kubelets_port_is_no_exception() {
 }
 
 #[test]
-fn ranges_for_load_balancers_stand_in_a_field_or_an_annotation() {
+fn ranges_for_load_balancers_are_in_a_field_or_an_annotation() {
     let ranges = json!({"loadBalancerSourceRanges": [" 10.0.0.0/8 ", "10.0.0.1/8"]});
     assert_eq!(
         create(service(ranges)),
@@ -88,19 +88,19 @@ fn addresses_are_compared_with_their_families_whatever_else_is_wrong() {
 }
 
 #[test]
-fn addresses_and_families_stay() {
-    let other = given(json!({"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"]}));
+fn addresses_and_families_are_immutable() {
+    let other = allocated(json!({"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"]}));
     assert_eq!(
-        update(given(json!({})), other),
+        update(allocated(json!({})), other),
         ["spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set"]
     );
-    let none = given(json!({"clusterIP": "", "clusterIPs": [], "ipFamilies": []}));
-    assert_eq!(update(given(json!({})), none), [""; 0], "what is left out is as it was");
-    let two = given(json!({
+    let none = allocated(json!({"clusterIP": "", "clusterIPs": [], "ipFamilies": []}));
+    assert_eq!(update(allocated(json!({})), none), [""; 0], "what is left out is as it was");
+    let two = allocated(json!({
         "clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack",
     }));
     assert_eq!(
-        update(two.clone(), given(json!({"ipFamilyPolicy": "PreferDualStack"}))),
+        update(two.clone(), allocated(json!({"ipFamilyPolicy": "PreferDualStack"}))),
         [
             "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing the \
              secondary clusterIP",
@@ -108,7 +108,7 @@ fn addresses_and_families_stay() {
              secondary ipFamily",
         ]
     );
-    let second = given(json!({
+    let second = allocated(json!({
         "clusterIPs": ["10.0.0.1", "fd00::2"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack",
     }));
     assert_eq!(
@@ -118,9 +118,9 @@ fn addresses_and_families_stay() {
 }
 
 #[test]
-fn what_may_not_change_is_told_before_what_is_wrong() {
+fn errors_of_changes_come_before_errors_of_values() {
     let balancer = |class: &str, port: i64| {
-        given(json!({
+        allocated(json!({
             "type": "LoadBalancer", "loadBalancerClass": class, "ports": [{"port": port}],
             "externalTrafficPolicy": "Local", "healthCheckNodePort": 30000 + port,
         }))
@@ -134,14 +134,14 @@ fn what_may_not_change_is_told_before_what_is_wrong() {
             "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
         ]
     );
-    let classed = given(json!({"loadBalancerClass": "a"}));
+    let classed = allocated(json!({"loadBalancerClass": "a"}));
     let only = "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'";
-    assert_eq!(update(given(json!({})), classed), [only, only], "once with the change, once with the whole");
+    assert_eq!(update(allocated(json!({})), classed), [only, only], "once with the change, once with the whole");
 }
 
 #[test]
-fn an_entry_point_has_an_address_or_a_name() {
-    let mut balancer = given(json!({"type": "LoadBalancer"}));
+fn an_ingress_point_has_an_address_or_a_name() {
+    let mut balancer = allocated(json!({"type": "LoadBalancer"}));
     let old = balancer.clone();
     balancer["status"] = json!({"loadBalancer": {"ingress": [
         {"hostname": "x.test", "ipMode": "Odd"}, {"ip": "10.0.0.01", "ipMode": "Odd"},
@@ -157,9 +157,9 @@ fn an_entry_point_has_an_address_or_a_name() {
 }
 
 #[test]
-fn an_address_that_was_there_may_be_written_as_it_was() {
+fn an_invalid_address_of_the_old_status_may_stay() {
     let with = |ips: &[&str]| {
-        let mut balancer = given(json!({"type": "LoadBalancer"}));
+        let mut balancer = allocated(json!({"type": "LoadBalancer"}));
         let ingress: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip, "ipMode": "VIP"})).collect();
         balancer["status"] = json!({"loadBalancer": {"ingress": ingress}});
         balancer
@@ -169,7 +169,7 @@ fn an_address_that_was_there_may_be_written_as_it_was() {
         ["status.loadBalancer.ingress[0].ip: Invalid value: \"010.0.0.2\": must not have leading 0s"]
     );
     let named = |host: &str| {
-        let mut balancer = given(json!({"type": "LoadBalancer"}));
+        let mut balancer = allocated(json!({"type": "LoadBalancer"}));
         balancer["status"] = json!({"loadBalancer": {"ingress": [{"hostname": host}]}});
         balancer
     };

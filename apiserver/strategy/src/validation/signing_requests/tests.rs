@@ -1,4 +1,4 @@
-//! What signing requests are told, by their spec, by `approval` and by `status`.
+//! Tests the errors of CertificateSigningRequests: spec, `approval` and `status`.
 
 use crate::testing::{at, create, update, update_of};
 use base64::Engine;
@@ -36,8 +36,8 @@ fn decided(types: &[(&str, &str)]) -> Value {
 
 #[test]
 fn the_request_is_pem_of_a_request_that_its_key_has_signed() {
-    let asks = |pem: &str| create(with("/spec/request", json!(STANDARD.encode(pem))));
-    assert_eq!(asks(&pem_request()), [""; 0]);
+    let errors_of = |pem: &str| create(with("/spec/request", json!(STANDARD.encode(pem))));
+    assert_eq!(errors_of(&pem_request()), [""; 0]);
     let mut forged = pem::parse(pem_request()).expect("PEM").into_contents();
     // The last byte is the signature's.
     *forged.last_mut().expect("bytes") ^= 1;
@@ -49,12 +49,12 @@ fn the_request_is_pem_of_a_request_that_its_key_has_signed() {
         (of("CERTIFICATE REQUEST", &forged), "x509: ECDSA verification failure"),
     ] {
         let shown = STANDARD.encode(&pem);
-        assert_eq!(asks(&pem), [format!("spec.request: Invalid value: {shown:?}: {why}")]);
+        assert_eq!(errors_of(&pem), [format!("spec.request: Invalid value: {shown:?}: {why}")]);
     }
 }
 
 #[test]
-fn a_spec_is_judged_in_this_order() {
+fn a_spec_is_checked_in_this_order() {
     let mut request = request();
     request["spec"] =
         json!({"request": "", "usages": ["any", "odd", "any"], "signerName": "", "expirationSeconds": 599});
@@ -68,7 +68,7 @@ fn a_spec_is_judged_in_this_order() {
     ];
     assert_eq!(errors.len(), starts.len(), "{errors:?}");
     errors.iter().zip(starts).for_each(|(error, start)| assert!(error.starts_with(start), "{error}"));
-    // What is stored with faults may stay as it is, but for its request.
+    // Invalid values of the old object may stay, except its request.
     assert_eq!(update(with("/spec/usages", json!(["odd", "odd"])), self::request()), [""; 0]);
     assert_eq!(update(with("/spec/signerName", json!("kubernetes.io/legacy-unknown")), self::request()), [""; 0]);
     assert_eq!(update_of("approval", with("/spec/usages", json!(["odd"])), self::request()), [""; 0]);
@@ -91,7 +91,7 @@ fn a_signer_is_a_domain_and_a_path() {
     );
     let three = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
     assert_eq!(signer("a.b/c/d"), [format!("spec.signerName: Invalid value: \"a.b/c/d\": {three}")]);
-    // One label of each side is enough to be told of.
+    // Only the first invalid label of each part is reported.
     let errors = signer("Ex.Com/-.-");
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[0].starts_with("spec.signerName: Invalid value: \"Ex.Com\": validating label \"Ex\": a lowercase"));
@@ -101,7 +101,7 @@ fn a_signer_is_a_domain_and_a_path() {
 }
 
 #[test]
-fn conditions_are_judged_in_this_order() {
+fn conditions_are_checked_in_this_order() {
     let approve = |types: &[(&str, &str)]| update_of("approval", request(), decided(types));
     assert_eq!(approve(&[("Approved", "True"), ("Other", "Unknown")]), [""; 0]);
     assert_eq!(
@@ -122,7 +122,7 @@ fn conditions_are_judged_in_this_order() {
 }
 
 #[test]
-fn decisions_stay_and_approval_alone_decides() {
+fn decisions_stay_and_only_approval_decides() {
     let undecided = || decided(&[("Other", "True")]);
     let all = || decided(&[("Failed", "True"), ("Denied", "True")]);
     let gone =
@@ -133,7 +133,7 @@ fn decisions_stay_and_approval_alone_decides() {
     let added = "status.conditions: Forbidden: updates may not add a condition of type \"Denied\"";
     assert_eq!(update_of("status", undecided(), all()), [added]);
     assert_eq!(update_of("approval", undecided(), all()), [""; 0]);
-    // A signer that changes a decision changes nothing.
+    // An update of the status does not change a decision.
     let mut reworded = all();
     reworded["status"]["conditions"][1]["message"] = json!("because");
     reworded["status"]["conditions"][1]["status"] = json!("False");
@@ -164,14 +164,14 @@ fn a_certificate_is_written_once_by_the_signer() {
             update_of("status", request(), signed(&pem)),
             [format!("status.certificate: Invalid value: \"<certificate data>\": {why}")]
         );
-        // A certificate that was wrong may stay, or become another wrong one but for the rule below.
+        // An invalid certificate may stay. It could become another invalid one, if the rule below did not forbid changes.
         assert_eq!(update_of("status", signed(&pem), signed(&pem)), [""; 0]);
     }
     let again = "status.certificate: Forbidden: updates may not modify existing certificate content";
     assert_eq!(update_of("status", signed(&good), signed(&chain)), [again]);
     assert_eq!(update_of("status", signed(&good), request()), [again]);
     assert_eq!(update_of("status", signed("x"), signed("y")), [again]);
-    // Others write none.
+    // Other requests do not change the certificate.
     assert_eq!(update_of("approval", signed(&good), signed(&chain)), [""; 0]);
     assert_eq!(update(signed(&good), signed(&chain)), [""; 0]);
 }

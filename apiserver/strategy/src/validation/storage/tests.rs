@@ -1,4 +1,4 @@
-//! What claims and the kinds of storage.k8s.io are told, in order.
+//! Tests the errors of PersistentVolumeClaims and the kinds of storage.k8s.io, in Kubernetes' order.
 
 use crate::testing::{create, update, update_of};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn claim(spec: Value) -> Value {
 }
 
 #[test]
-fn a_claim_asks_for_some_storage() {
+fn a_claim_requests_a_positive_amount_of_storage() {
     let size = |size: Value| create(claim(json!({"resources": {"requests": size}})));
     assert_eq!(size(json!({})), ["spec.resources[storage]: Required value"]);
     let none = "must be greater than zero";
@@ -27,7 +27,7 @@ fn a_claim_asks_for_some_storage() {
 }
 
 #[test]
-fn a_claim_is_filled_from_one_source() {
+fn a_claim_has_one_data_source() {
     assert_eq!(
         create(claim(json!({"dataSourceRef": {"kind": "Pod", "name": ""}}))),
         [
@@ -56,7 +56,7 @@ fn a_claim_is_filled_from_one_source() {
 }
 
 #[test]
-fn a_bound_claim_grows_and_shrinks_to_what_it_holds() {
+fn a_bound_claim_may_request_more_or_shrink_to_its_capacity() {
     let bound = |size: &str| {
         let mut claim = claim(json!({"resources": {"requests": {"storage": size}}, "volumeName": "v"}));
         claim["status"] = json!({"phase": "Bound", "capacity": {"storage": "1Gi"}});
@@ -85,8 +85,8 @@ fn a_bound_claim_grows_and_shrinks_to_what_it_holds() {
 }
 
 #[test]
-fn the_class_in_an_annotation_stays() {
-    let noted = |class: Option<&str>, field: Option<&str>| {
+fn the_storage_class_in_an_annotation_is_immutable() {
+    let annotated = |class: Option<&str>, field: Option<&str>| {
         let mut claim = claim(json!({}));
         claim["metadata"] =
             json!({"annotations": class.map(|class| json!({"volume.beta.kubernetes.io/storage-class": class}))});
@@ -95,15 +95,15 @@ fn the_class_in_an_annotation_stays() {
         }
         claim
     };
-    assert_eq!(update(noted(Some("a"), None), noted(None, Some("a"))), [""; 0], "it moves to the field");
+    assert_eq!(update(annotated(Some("a"), None), annotated(None, Some("a"))), [""; 0], "it moves to the field");
     assert_eq!(
-        update(noted(Some("a"), None), noted(Some("b"), None)),
+        update(annotated(Some("a"), None), annotated(Some("b"), None)),
         ["metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: \"b\": field is immutable"]
     );
 }
 
 #[test]
-fn the_status_of_a_claim_speaks_of_storage() {
+fn the_status_of_a_claim_has_storage_only() {
     let with = |status: Value| {
         let mut claim = claim(json!({}));
         claim["status"] = status;
@@ -131,7 +131,7 @@ fn storage(kind: &str, fields: Value) -> Value {
 }
 
 #[test]
-fn a_class_names_keys_and_places_once() {
+fn topology_keys_and_values_of_a_class_are_unique() {
     let zone = |zone: &str| json!({"matchLabelExpressions": [{"key": "zone", "values": [zone]}]});
     let class = |topologies: Value| {
         create(storage("StorageClass", json!({"provisioner": "p.test", "allowedTopologies": topologies})))
@@ -159,7 +159,7 @@ fn a_class_names_keys_and_places_once() {
 }
 
 #[test]
-fn drivers_and_their_nodes() {
+fn csi_drivers_and_csi_nodes_are_checked() {
     let driver = |spec: Value| storage("CSIDriver", json!({"spec": spec}));
     let requests = json!([{"audience": "a"}, {"audience": "a", "expirationSeconds": 1}]);
     assert_eq!(
@@ -203,7 +203,7 @@ fn an_attachment_has_one_source() {
 }
 
 #[test]
-fn a_volume_inside_an_attachment_is_held_by_nobody() {
+fn an_inline_volume_has_no_claim_and_no_capacity() {
     let inline = |spec: Value| {
         let source = json!({"inlineVolumeSpec": spec});
         create(storage("VolumeAttachment", json!({"spec": {"attacher": "a.test", "nodeName": "n", "source": source}})))
@@ -240,7 +240,7 @@ fn a_volume_inside_an_attachment_is_held_by_nobody() {
 }
 
 #[test]
-fn attributes_of_volumes_have_a_driver_and_stay() {
+fn a_volume_attributes_class_has_a_driver_and_is_immutable() {
     let class = |driver: &str, parameters: Value| {
         storage("VolumeAttributesClass", json!({"driverName": driver, "parameters": parameters}))
     };
