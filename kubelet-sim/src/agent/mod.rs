@@ -1,4 +1,5 @@
-//! The HTTP server of a node's agent: logs, exec, attach, port forwarding, and the list of the node's pods.
+//! The HTTP server of a node's agent: logs, exec, attach, port forwarding, the node's pods and what
+//! they use.
 //!
 //! Corresponds to pkg/kubelet/server. One process serves many nodes; the Host header names the node of a request.
 
@@ -13,6 +14,7 @@ pub mod stream;
 
 // The endpoints, and the table of their paths.
 pub mod logs;
+pub mod metrics;
 pub mod exec;
 pub mod port_forward;
 pub mod routes;

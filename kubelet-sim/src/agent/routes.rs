@@ -4,6 +4,7 @@
 
 use super::exec::handler::{self as exec_handler, CommandRequest};
 use super::logs;
+use super::metrics::NodeUsage;
 use super::plain_text::text;
 use super::port_forward::handler as port_forward;
 use super::port_forward::pages::{self, PodPort};
@@ -15,7 +16,8 @@ use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::{any, get};
-use http::{Response, StatusCode};
+use component_base::metrics::TEXT_FORMAT;
+use http::{Response, StatusCode, header};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ type QueryPairs = Query<Vec<(String, String)>>;
 pub fn routes(fleet: Arc<Fleet>) -> Router {
     Router::new()
         .route("/pods", get(pods))
+        .route("/metrics/resource", get(resource_metrics))
+        .route("/stats/summary", get(summary))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(log))
         .route("/exec/{namespace}/{pod}/{container}", any(exec))
         .route("/attach/{namespace}/{pod}/{container}", any(attach))
@@ -34,11 +38,29 @@ pub fn routes(fleet: Arc<Fleet>) -> Router {
         .with_state(fleet)
 }
 
+async fn resource_metrics(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
+    let node = node_name(request.headers());
+    match NodeUsage::of(&fleet, &node) {
+        Some(usage) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], usage.metrics()).into_response(),
+        None => not_simulated(&node),
+    }
+}
+
+async fn summary(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
+    let node = node_name(request.headers());
+    match NodeUsage::of(&fleet, &node) {
+        Some(usage) => axum::Json(usage.summary()).into_response(),
+        None => not_simulated(&node),
+    }
+}
+
+fn not_simulated(node: &str) -> Response<Body> {
+    text((StatusCode::NOT_FOUND, format!("node {node:?} is not simulated here\n")))
+}
+
 async fn pods(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
     let node = node_name(request.headers());
-    let Some(pods) = fleet.pods_of(&node) else {
-        return text((StatusCode::NOT_FOUND, format!("node {node:?} is not simulated here\n")));
-    };
+    let Some(pods) = fleet.pods_of(&node) else { return not_simulated(&node) };
     let items: Vec<_> = pods.iter().filter_map(|pod| serde_json::to_value(&**pod).ok()).collect();
     axum::Json(json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})).into_response()
 }

@@ -150,6 +150,11 @@ impl Fleet {
         self.objects.read(node, &self.env, namespace, references, Timestamp::UNIX_EPOCH).await
     }
 
+    /// Returns when the node was created.
+    pub fn created_at(&self, node: &str) -> Option<Timestamp> {
+        Some(self.nodes.get("", node)?.metadata.creation_timestamp.as_ref()?.0)
+    }
+
     /// Returns what pods on the node may use; it stands in for limits that a container does not have.
     pub fn allocatable_of(&self, node: &str) -> Option<Allocatable> {
         self.nodes.get("", node)?.status.as_ref()?.allocatable.clone()

@@ -32,6 +32,10 @@ pub mod probe;
 pub mod probe_outcome;
 pub mod probe_target;
 
+// What it uses.
+pub mod curve;
+pub mod usage;
+
 // What a pod refers to.
 pub mod references;
 pub mod downward;

@@ -11,6 +11,7 @@
 //! | `orrery.dev/oom-after` | `1m` | every app container is killed after this long, because it has used up its memory |
 //! | `orrery.dev/ready-after` | `10s`, `never` | time from start to ready, instead of what the probes say |
 //! | `orrery.dev/startup`, `liveness`, `readiness` | `ok, fail@30s`, `flap 10s/5s` | what that probe finds, by the time since the start |
+//! | `orrery.dev/cpu`, `memory` | `100m`, `sine 1Gi..2Gi/1h` | what every app container uses, by the time since its start |
 //! | `orrery.dev/pull-time` | `20s` | time to pull an image that the node does not have |
 //! | `orrery.dev/pull-error` | `not found` | no image of this pod can be pulled, for this reason |
 //! | `orrery.dev/log` | lines of text | what every app container writes to its log, once it has started |
@@ -78,6 +79,24 @@ pub struct LogStory {
     pub every: Option<Duration>,
 }
 
+/// The annotations that are about one container.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    pub annotations: &'a BTreeMap<String, String>,
+    pub container: &'a str,
+    /// The pod's own words are about its app containers alone.
+    pub is_app: bool,
+}
+
+impl<'a> Words<'a> {
+    /// Returns the value of a word: the container's own, or the pod's.
+    pub fn get(&self, word: &str) -> Option<&'a str> {
+        let own = self.annotations.get(&format!("{word}.orrery.dev/{}", self.container));
+        let of_pod = || self.annotations.get(&format!("orrery.dev/{word}")).filter(|_| self.is_app);
+        own.or_else(of_pod).map(String::as_str)
+    }
+}
+
 /// The shortest period of a log.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -96,12 +115,8 @@ impl Story {
         annotations: &BTreeMap<String, String>,
         latency: &Latency,
     ) -> Self {
-        let annotation = |what: &str| {
-            let own = annotations.get(&format!("{what}.orrery.dev/{}", container.name));
-            let shared =
-                || if kind == ContainerKind::App { annotations.get(&format!("orrery.dev/{what}")) } else { None };
-            own.or_else(shared).map(String::as_str)
-        };
+        let words = Words { annotations, container: &container.name, is_app: kind == ContainerKind::App };
+        let annotation = |what: &str| words.get(what);
         let time = |what: &str| annotation(what).and_then(|text| parse_duration(text).ok());
         let outcomes = |what: &str| annotation(what).and_then(|text| Outcomes::parse(text).ok());
         let of_pod = |what: &str| annotations.get(&format!("orrery.dev/{what}")).map(String::as_str);

@@ -2,6 +2,7 @@
 //!
 //! A faulty annotation is ignored, and reported by an event of the reason `InvalidStory`.
 
+use crate::pod::curve::Curve;
 use crate::pod::probe_outcome::Outcomes;
 use crate::pod::story::parse_exit_codes;
 use component_base::duration::parse_duration;
@@ -54,6 +55,7 @@ fn check(word: &str, text: &str) -> Result<(), String> {
             None => Err(format!("{text:?} is no list of exit codes such as \"1,1,0\"")),
         },
         "startup" | "liveness" | "readiness" => Outcomes::parse(text).map(|_| ()),
+        "cpu" | "memory" => Curve::parse(text).map(|_| ()),
         "pull-error" | "log" => Ok(()),
         _ => Err("no word of a story".to_owned()),
     }
