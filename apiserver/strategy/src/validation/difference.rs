@@ -1,8 +1,8 @@
 //! Describes the difference between two values, for errors that forbid a change.
 //!
-//! Deviation: Kubernetes ends such an error with a unified diff of Go structs, which shows the names of its internal types
-//! (`spec` of pods and of claims, `spec.ephemeralContainers`). Here the error ends with two lines for each field that
-//! differs, one for the old and one for the new value, under the field's path in the API.
+//! Deviation: Kubernetes ends the error of a forbidden change (of `spec` of pods and of claims, `spec.ephemeralContainers`)
+//! with a unified diff of Go structs, which shows the names of its internal types. Here the error ends with two lines for
+//! each field that differs, one for the old and one for the new value, under the field's path in the API.
 
 use serde_json::Value;
 
