@@ -28,7 +28,7 @@ pub fn role(context: &Context<'_>, role: &At<'_>, errors: &mut Errors) {
     }
     for one in selectors.items() {
         selector::check(&one, errors);
-        if selector::is_unreadable(&one) {
+        if selector::is_invalid(&one) {
             errors.push(one.invalid_as(&Value::Null, "invalid label selector."));
         }
     }

@@ -37,7 +37,7 @@ fn whole_spec(spec: &At<'_>, errors: &mut Errors) {
     } else {
         errors.push(selected.required(""));
     }
-    if !selector::is_unreadable(&selected) {
+    if !selector::is_invalid(&selected) {
         selector::check_match(&selected, &template, errors);
     }
 }

@@ -78,49 +78,49 @@ fn limit_name(at: &At<'_>, name: &str, kind: &str, errors: &mut Errors) {
 fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
     let at = |part: &str| limit.field(part).key(name);
     let [max, min, default, request, ratio] = LIMIT_PARTS.map(|part| amount(&at(part)));
-    let mut complain = |part: &str, shown: &Quantity, why: String| {
+    let mut report = |part: &str, shown: &Quantity, why: String| {
         errors.push(at(part).invalid_as(&json!(shown.to_string()), why));
     };
     if let (Some(min), Some(max)) = (&min, &max)
         && min > max
     {
-        complain("min", min, format!("min value {min} is greater than max value {max}"));
+        report("min", min, format!("min value {min} is greater than max value {max}"));
     }
     if let (Some(request), Some(min)) = (&request, &min)
         && min > request
     {
-        complain("defaultRequest", request, format!("min value {min} is greater than default request value {request}"));
+        report("defaultRequest", request, format!("min value {min} is greater than default request value {request}"));
     }
     if let (Some(request), Some(max)) = (&request, &max)
         && request > max
     {
-        complain("defaultRequest", request, format!("default request value {request} is greater than max value {max}"));
+        report("defaultRequest", request, format!("default request value {request} is greater than max value {max}"));
     }
     if let (Some(request), Some(default)) = (&request, &default)
         && request > default
     {
         let why = format!("default request value {request} is greater than default limit value {default}");
-        complain("defaultRequest", request, why);
+        report("defaultRequest", request, why);
     }
     if let (Some(default), Some(min)) = (&default, &min)
         && min > default
     {
-        complain("default", min, format!("min value {min} is greater than default value {default}"));
+        report("default", min, format!("min value {min} is greater than default value {default}"));
     }
     if let (Some(default), Some(max)) = (&default, &max)
         && default > max
     {
-        complain("default", max, format!("default value {default} is greater than max value {max}"));
+        report("default", max, format!("default value {default} is greater than max value {max}"));
     }
     if let Some(ratio) = &ratio {
         if ratio.milli_value() < 1000 {
-            complain("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1"));
+            report("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1"));
         }
         if let (Some(min), Some(max)) = (&min, &max) {
             let max_ratio = max.as_f64() / min.as_f64();
             if ratio.as_f64() > max_ratio {
                 let why = format!("ratio {ratio} is greater than max/min = {max_ratio:.6}");
-                complain("maxLimitRequestRatio", ratio, why);
+                report("maxLimitRequestRatio", ratio, why);
             }
         }
     }
@@ -129,7 +129,7 @@ fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
         && default != request
     {
         let why = format!("default value {default} must equal to defaultRequest value {request} in {name}");
-        complain("defaultRequest", request, why);
+        report("defaultRequest", request, why);
     }
 }
 

@@ -50,7 +50,7 @@ pub fn shown(selector: &At<'_>) -> String {
 }
 
 /// Returns whether the selector is set but invalid.
-pub fn is_unreadable(selector: &At<'_>) -> bool {
+pub fn is_invalid(selector: &At<'_>) -> bool {
     selector.is_set() && label_selector::from_value(Some(selector.value)).is_err()
 }
 
@@ -67,8 +67,9 @@ pub fn check_match(selector: &At<'_>, template: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that the pods of a template never finish. `owner` is the kind of the workload that the error names.
-pub fn check_endless(template: &At<'_>, owner: &str, errors: &mut Errors) {
+/// Checks that the pods of a template run until they are deleted: they restart always and have no deadline. `owner` is
+/// the kind of the workload in the error.
+pub fn check_long_running(template: &At<'_>, owner: &str, errors: &mut Errors) {
     let restart = template.down("spec.restartPolicy");
     if restart.text() != "Always" {
         errors.push(At::new(restart.path.clone(), &json!(restart.text())).not_supported(&["Always"]));

@@ -37,13 +37,13 @@ fn invalid_shown(at: &At<'_>, shown: &str, detail: &str) -> FieldError {
 /// The template of a replica set, under a selector that can be read.
 fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    if selector::is_unreadable(&selector) {
+    if selector::is_invalid(&selector) {
         errors.push(invalid_shown(&selector, &selector::shown(&selector), "invalid label selector"));
         return;
     }
     selector::check_match(&selector, &template, errors);
     pod::template(&template, errors);
-    selector::check_endless(&template, "ReplicaSet", errors);
+    selector::check_long_running(&template, "ReplicaSet", errors);
 }
 
 /// Where older versions of the API keep what is a field of theirs: the revision to go back to.
@@ -180,21 +180,21 @@ pub fn replication_controller(_context: &Context<'_>, controller: &At<'_>, error
         errors.push(template.down("metadata.labels").invalid(selector::MISMATCH));
     }
     pod::template(&template, errors);
-    selector::check_endless(&template, "ReplicationController", errors);
+    selector::check_long_running(&template, "ReplicationController", errors);
 }
 
 pub fn daemon_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     let spec = set.field("spec");
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     selector::check(&selected, errors);
-    if !selector::is_unreadable(&selected) {
+    if !selector::is_invalid(&selected) {
         selector::check_match(&selected, &template, errors);
     }
     if selected.is_set() && selected.field("matchLabels").is_empty() && selected.field("matchExpressions").is_empty() {
         errors.push(selected.invalid("empty selector is invalid for daemonset"));
     }
     pod::template(&template, errors);
-    selector::check_endless(&template, "DaemonSet", errors);
+    selector::check_long_running(&template, "DaemonSet", errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     daemon_set_strategy(&spec.field("updateStrategy"), errors);
     spec.field("revisionHistoryLimit").check_non_negative(errors);
@@ -284,7 +284,7 @@ fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
     }
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     selector::check_required(&selected, "statefulset", errors);
-    if selector::is_unreadable(&selected) {
+    if selector::is_invalid(&selected) {
         let mut error = invalid_shown(&selected, &selector::shown(&selected), "");
         error.message.truncate(error.message.len() - ": ".len());
         errors.push(error);
@@ -300,7 +300,7 @@ fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
         // Kubernetes looks at the template's metadata once more.
         pod::template_metadata(&filled, errors);
     }
-    selector::check_endless(&template, "StatefulSet", errors);
+    selector::check_long_running(&template, "StatefulSet", errors);
 }
 
 /// The template as the controller completes it: every claim is a volume of its name, in place of a volume that has the

@@ -119,13 +119,13 @@ fn of_the_exempt_level_only_the_shares_may_change() {
     let shares = json!({"nominalConcurrencyShares": 10, "lendablePercent": 60});
     assert_eq!(exempt(json!({"type": "Exempt", "exempt": shares})), [""; 0]);
     let limited = json!({"nominalConcurrencyShares": 42, "limitResponse": {"type": "Reject"}});
-    let fixed = |error: &String| {
+    let is_fixed_error = |error: &String| {
         error.starts_with("spec: Invalid value: ")
             && error.ends_with(": spec of 'exempt' except the 'spec.exempt' field must equal the fixed value")
     };
     let errors = exempt(json!({"type": "Exempt", "limited": limited}));
     assert_eq!(errors[0], "spec.limited: Forbidden: must be nil if the type is not Limited");
-    assert!(errors.len() == 2 && fixed(&errors[1]), "{errors:?}");
+    assert!(errors.len() == 2 && is_fixed_error(&errors[1]), "{errors:?}");
     let errors = exempt(json!({"type": "Limited", "exempt": shares, "limited": limited}));
     assert_eq!(
         errors[..2],
@@ -134,7 +134,7 @@ fn of_the_exempt_level_only_the_shares_may_change() {
             "spec.exempt: Forbidden: must be nil if the type is Limited",
         ]
     );
-    assert!(errors.len() == 3 && fixed(&errors[2]), "{errors:?}");
+    assert!(errors.len() == 3 && is_fixed_error(&errors[2]), "{errors:?}");
 }
 
 #[test]
