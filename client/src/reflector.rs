@@ -54,30 +54,15 @@ pub(crate) trait Sink: Send + Sync {
 
 enum State {
     /// The store is not usable: stream or list the collection, not older than `from` (empty: the newest).
-    Start {
-        from: String,
-    },
+    Start { from: String },
     /// The server refused to stream initial events this time.
-    List {
-        from: String,
-    },
-    Initial {
-        from: String,
-        watch: Watch,
-        until: Instant,
-        objects: BTreeMap<String, Arc<dyn AnyCached>>,
-    },
+    List { from: String },
+    /// The server streams the objects that there are; they are complete with the bookmark that ends them.
+    Initial { from: String, watch: Watch, until: Instant, objects: BTreeMap<String, Arc<dyn AnyCached>> },
     /// The store is as of `version`: watch from there.
-    Watch {
-        version: String,
-    },
-    Following {
-        version: String,
-        watch: Watch,
-        began: Instant,
-        until: Instant,
-        events: u64,
-    },
+    Watch { version: String },
+    /// The watch is open, and its events go to the store.
+    Following { version: String, watch: Watch, began: Instant, until: Instant, events: u64 },
 }
 
 /// A failed step: the error and the state to go on with.
@@ -86,6 +71,7 @@ struct Failure {
     error: Option<Error>,
 }
 
+/// Keeps a sink equal to one collection of the API server.
 pub(crate) struct Reflector<S> {
     api: DynamicApi,
     selection: ListOptions,

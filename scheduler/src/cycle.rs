@@ -143,6 +143,7 @@ fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize 
         if total > most {
             (best, most, equals) = (node, total, 1);
         } else if total == most {
+            // Replacing the choice with probability 1/n at the nth equal node gives each of them the same chance.
             equals += 1;
             if random.below(equals) == 0 {
                 best = node;

@@ -55,6 +55,7 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
 }
 
+/// The engine. Reads are answered from memory; see the head of this file for the path of a write.
 #[derive(Debug)]
 pub struct Embedded {
     env: Env,
@@ -63,6 +64,7 @@ pub struct Embedded {
     work: Condvar,
     /// Locked during a commit; None once closed.
     disk: Mutex<Option<Device>>,
+    /// One permit for each write that may be in the queue.
     turns: Semaphore,
     space: Space,
     /// Notified when a key gets an earlier deadline than the one that the expiry task waits for.

@@ -21,6 +21,8 @@ use std::time::Duration;
 /// Longest name of an object, in characters.
 const MAX_NAME: usize = 253;
 
+/// Plans what is due: to adopt replica sets, to roll back, to change the size, or else the next step of the rollout. A
+/// deployment that is paused or being deleted is not rolled out.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let claims = &observed.replica_sets;
     if !claims.are_complete() {
