@@ -10,13 +10,17 @@ pub const TOKEN: &str = "abcdef.0123456789abcdef";
 pub const SECRET: &str = "bootstrap-token-abcdef";
 /// Bindings for joining nodes: name, role and group.
 pub const BINDINGS: [(&str, &str, &str); 3] = [
-    ("invited-ask", "system:node-bootstrapper", "system:bootstrappers"),
+    ("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", "system:bootstrappers"),
     (
-        "invited-are-approved",
+        "kubeadm:node-autoapprove-bootstrap",
         "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
         "system:bootstrappers",
     ),
-    ("nodes-are-approved", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
+    (
+        "kubeadm:node-autoapprove-certificate-rotation",
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        "system:nodes",
+    ),
 ];
 
 /// Returns the Secret and the bindings.

@@ -1,4 +1,4 @@
-//! Audit events by a policy with all levels, in a rotated log and at a webhook that was unavailable at first.
+//! Tests audit events of a policy with all levels, in a rotated log and at a webhook that is unavailable at first.
 
 use crate::{program, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -19,7 +19,8 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The last rule matches everything, so that only the resource keeps the content of Secrets out of the log.
+/// An audit policy. Its last rule matches everything, so that only the server keeps the content of Secrets out of the
+/// log.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitManagedFields: true
@@ -31,32 +32,33 @@ rules:
 - {level: RequestResponse, omitManagedFields: false, omitStages: [RequestReceived], namespaces: [managed]}
 - {level: RequestResponse, omitStages: [RequestReceived]}
 ";
+/// Content of the Secrets.
 const WORD: &str = "a-word-that-nobody-reads";
 /// Number of failures of the webhook before it succeeds.
 const REFUSALS: usize = 3;
-/// Size at which events for the webhook are truncated; those in the log are not.
+/// Largest size of an event for the webhook. Larger ones are truncated there, but not in the log.
 const MAX_EVENT_BYTES: usize = 20_000;
 
 type Events = Arc<Mutex<Vec<Value>>>;
 
-/// A webhook that collects events, and fails at first.
+/// Starts a webhook that fails at first and then collects events. Returns its kubeconfig and the events.
 async fn collector(env: &Env, authority: &Authority, directory: &Path) -> (String, Events) {
     let events = Events::default();
-    let (seen, refused) = (events.clone(), Arc::new(Mutex::new(0)));
+    let (collected, refused) = (events.clone(), Arc::new(Mutex::new(0)));
     let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (seen, refused) = (seen.clone(), refused.clone());
+        let (collected, refused) = (collected.clone(), refused.clone());
         async move {
             let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
-            let is_away = *refused.lock() < REFUSALS;
-            if is_away {
+            let is_unavailable = *refused.lock() < REFUSALS;
+            if is_unavailable {
                 *refused.lock() += 1;
             } else {
                 let list: Value = serde_json::from_slice(&body).unwrap();
                 assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("EventList"), &json!("audit.k8s.io/v1")));
-                seen.lock().extend(list["items"].as_array().unwrap().iter().cloned());
+                collected.lock().extend(list["items"].as_array().unwrap().iter().cloned());
             }
             let mut response = Response::new(Body::empty());
-            *response.status_mut() = if is_away { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            *response.status_mut() = if is_unavailable { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
             Ok::<_, Infallible>(response)
         }
     }));
@@ -68,7 +70,7 @@ async fn collector(env: &Env, authority: &Authority, directory: &Path) -> (Strin
     (path.display().to_string(), events)
 }
 
-/// Returns the logs: the rotated ones first, then the present one.
+/// Returns the events of each log file: the rotated files first, then the present one.
 fn logs(directory: &Path) -> Vec<Vec<Value>> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -104,7 +106,7 @@ fn check(event: &Value) {
     }
 }
 
-/// Returns the event at the end of the last request of this verb to this path.
+/// Returns the `ResponseComplete` event of the last request with a verb to a path.
 #[track_caller]
 fn last<'a>(events: &'a [Value], verb: &str, path: &str) -> &'a Value {
     let is = |event: &&Value| {
@@ -133,8 +135,8 @@ fn policies() -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]}).to_string()
 }
 
-/// Sends the requests of users.
-fn work(kubectl: &Kubectl) {
+/// Sends requests that fall under each rule of the policy.
+fn send_requests(kubectl: &Kubectl) {
     kubectl.with_input("apply -f -", &policies()).succeeded();
     kubectl.ok("create namespace managed");
     kubectl.ok("label namespace managed pod-security.kubernetes.io/audit=baseline");
@@ -179,7 +181,7 @@ async fn what_was_done_is_written_down_and_sent() {
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
     let mut server = ApiServer::start_in(program(), data_dir, Store::Memory, &flags).await;
     let kubectl = Kubectl::new(&server.data_dir.pki_of("admin").join("kubeconfig"), directory.path());
-    work(&kubectl);
+    send_requests(&kubectl);
     // Large objects fill the log.
     let client = server.client(&server.admin);
     for number in 0..4 {
@@ -196,7 +198,7 @@ async fn what_was_done_is_written_down_and_sent() {
     events.iter().for_each(check);
     levels(&events);
     annotations(&events);
-    // Tokens begin so.
+    // Tokens begin with `eyJ`.
     let leaks = |event: &&Value| [WORD, "\"eyJ"].iter().any(|secret| event.to_string().contains(secret));
     assert_eq!(events.iter().find(leaks), None, "a secret is written down");
 
@@ -259,7 +261,7 @@ fn levels(events: &[Value]) {
     );
 }
 
-/// Checks the annotations of the request's stages.
+/// Checks the annotations of authorization, pod security and admission policies.
 fn annotations(events: &[Value]) {
     let of = |verb, path| &last(events, verb, path)["annotations"];
     let decision = |annotations: &Value| annotations["authorization.k8s.io/decision"].clone();

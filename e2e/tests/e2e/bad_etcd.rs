@@ -1,6 +1,6 @@
-//! A server with a failing etcd: it logs one clear line, and loses nothing else.
+//! Tests a server whose etcd fails in different ways: it logs one clear line, and loses nothing.
 
-use crate::bad_start::complaint;
+use crate::bad_start::failure;
 use crate::{etcd, program};
 use apiserver::Config;
 use client::{Client, Informer, Informers, ListOptions};
@@ -34,7 +34,7 @@ fn nobody_there_and_two_clusters() {
     let [one, other] = [&first, &second].map(|etcd| etcd.urls().remove(0));
     let up = |urls: &str| {
         let line = format!("up --store=etcd --data-dir=data --port={} --etcd-endpoints={urls}", free_ports());
-        complaint(directory.path(), &line)
+        failure(directory.path(), &line)
     };
     let ended = "orrery: apiserver ended (exit status: 1): ";
     let expected = format!("{ended}--etcd-servers: {one} and {other} belong to different clusters");
@@ -46,7 +46,7 @@ fn nobody_there_and_two_clusters() {
 }
 
 /// Starts a server whose etcd is behind a proxy of the test.
-async fn behind_a_wire(directory: &Path, etcd: &EtcdProcess) -> (TcpProxy, ApiServer) {
+async fn start_behind_proxy(directory: &Path, etcd: &EtcdProcess) -> (TcpProxy, ApiServer) {
     let proxy = TcpProxy::start(socket(etcd));
     let url = format!("http://{}", proxy.address());
     let server = ApiServer::start(program(), directory, Store::EtcdAt(&url)).await;
@@ -65,7 +65,7 @@ async fn storage(etcd: &EtcdProcess) -> Arc<Etcd> {
 }
 
 async fn names(client: &Client) -> BTreeSet<String> {
-    let listed = of(client, RawRequest::get(CONFIG_MAPS)).await;
+    let listed = send(client, RawRequest::get(CONFIG_MAPS)).await;
     let items = listed.body["items"].as_array().unwrap().iter();
     items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -79,7 +79,8 @@ async fn informer(client: &Client) -> Informer<ConfigMap> {
     informer
 }
 
-async fn sees(informer: &Informer<ConfigMap>, name: &str) {
+/// Waits until an informer's cache has a ConfigMap.
+async fn wait_for(informer: &Informer<ConfigMap>, name: &str) {
     e2e::wait::until_async(&format!("the informer sees {name}"), async || {
         tokio::task::yield_now().await;
         informer.lister().get("default", name).is_some()
@@ -88,10 +89,10 @@ async fn sees(informer: &Informer<ConfigMap>, name: &str) {
 }
 
 async fn is_ready(client: &Client) -> bool {
-    of(client, RawRequest::get("/readyz")).await.code == 200
+    send(client, RawRequest::get("/readyz")).await.code == 200
 }
 
-async fn of(client: &Client, request: RawRequest) -> Answer {
+async fn send(client: &Client, request: RawRequest) -> Answer {
     request.send(client).await.expect("the server is there")
 }
 
@@ -99,7 +100,7 @@ fn config_map(name: &str, text: &str) -> RawRequest {
     RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {"text": text}}).to_string().as_str())
 }
 
-/// Returns the lines of the server's log with these words.
+/// Returns the lines of the server's log that contain these words.
 fn log_lines(server: &ApiServer, words: &str) -> Vec<String> {
     let log = fs::read_to_string(&server.log).unwrap();
     log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
@@ -109,45 +110,45 @@ fn log_lines(server: &ApiServer, words: &str) -> Vec<String> {
 async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
-    let (wire, server) = behind_a_wire(directory.path(), &etcd).await;
+    let (proxy, server) = start_behind_proxy(directory.path(), &etcd).await;
     let admin = server.client(&server.admin);
-    assert_eq!(of(&admin, config_map("before", "1")).await.code, 201);
+    assert_eq!(send(&admin, config_map("before", "1")).await.code, 201);
     let informer = informer(&admin).await;
 
     let key = b"/registry/configmaps/default/slow";
-    wire.hold_at(key);
+    proxy.hold_at(key);
     let release = e2e::wait::until_async("the write waits", async || {
         tokio::task::yield_now().await;
-        let is_held = wire.holds(key);
+        let is_held = proxy.holds(key);
         if is_held {
-            wire.release();
+            proxy.release();
         }
         is_held
     });
-    let (written, ()) = tokio::join!(of(&admin, config_map("slow", "1")), release);
+    let (written, ()) = tokio::join!(send(&admin, config_map("slow", "1")), release);
     assert_eq!(written.code, 201);
 
-    wire.hold_at(b"/registry/configmaps/default/lost");
+    proxy.hold_at(b"/registry/configmaps/default/lost");
     let (lost, read) = tokio::join!(
-        of(&admin, config_map("lost", "1")),
-        of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?resourceVersion=0")))
+        send(&admin, config_map("lost", "1")),
+        send(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?resourceVersion=0")))
     );
     assert_eq!((lost.code, &lost.body["reason"]), (504, &json!("Timeout")), "it may have been written or not");
     assert_eq!(lost.body["message"], "Timeout: request did not complete within the allotted timeout");
     assert_eq!(read.code, 200, "what the cache may answer, it does");
-    let refused = of(&admin, config_map("refused", "1")).await;
+    let refused = send(&admin, config_map("refused", "1")).await;
     assert_eq!((refused.code, &refused.body["reason"]), (503, &json!("ServiceUnavailable")), "it was not tried");
     assert!(refused.body["message"].as_str().unwrap().contains("no answer within 3 s"), "{}", refused.body["message"]);
-    assert_eq!(of(&admin, RawRequest::get("/readyz/etcd")).await.code, 500);
+    assert_eq!(send(&admin, RawRequest::get("/readyz/etcd")).await.code, 500);
     assert!(!is_ready(&admin).await);
 
-    wire.release();
+    proxy.release();
     e2e::wait::until_async("the server is ready again", async || is_ready(&admin).await).await;
-    assert_eq!(of(&admin, config_map("after", "1")).await.code, 201);
+    assert_eq!(send(&admin, config_map("after", "1")).await.code, 201);
     let mut there = names(&admin).await;
     there.remove("lost");
     assert_eq!(there, ["after", "before", "slow"].map(str::to_owned).into());
-    sees(&informer, "after").await;
+    wait_for(&informer, "after").await;
     assert_eq!(log_lines(&server, "etcd does not answer").len(), 1);
     assert_eq!(log_lines(&server, "etcd answers again").len(), 1);
 }
@@ -156,23 +157,23 @@ async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
 async fn a_member_that_turns_into_another_clusters_is_not_asked() {
     let directory = tempfile::tempdir().unwrap();
     let [Some(own), Some(other)] = ["own", "other"].map(|name| etcd(&directory.path().join(name))) else { return };
-    let (wire, server) = behind_a_wire(directory.path(), &own).await;
+    let (proxy, server) = start_behind_proxy(directory.path(), &own).await;
     let admin = server.client(&server.admin);
-    assert_eq!(of(&admin, config_map("before", "1")).await.code, 201);
-    wire.redirect_to(socket(&other));
+    assert_eq!(send(&admin, config_map("before", "1")).await.code, 201);
+    proxy.redirect_to(socket(&other));
     let why = "belongs to another cluster than the one that this server began with";
     e2e::wait::until_async("the server notices", async || {
-        let answer = of(&admin, config_map("between", "1")).await;
+        let answer = send(&admin, config_map("between", "1")).await;
         assert_ne!(answer.code, 201);
         answer.code == 503 && answer.body["message"].as_str().unwrap().contains(why)
     })
     .await;
     assert_eq!(log_lines(&server, why).iter().filter(|line| line.contains("it is not asked any more")).count(), 1);
-    let strange = storage(&other).await;
-    assert_eq!(strange.range(RangeRequest::prefix("/")).await.unwrap().entries, []);
-    wire.redirect_to(socket(&own));
+    let direct = storage(&other).await;
+    assert_eq!(direct.range(RangeRequest::prefix("/")).await.unwrap().entries, []);
+    proxy.redirect_to(socket(&own));
     e2e::wait::until_async("the server is ready again", async || is_ready(&admin).await).await;
-    assert_eq!(of(&admin, config_map("after", "1")).await.code, 201);
+    assert_eq!(send(&admin, config_map("after", "1")).await.code, 201);
     assert_eq!(names(&admin).await, ["after", "before"].map(str::to_owned).into());
 }
 
@@ -180,38 +181,38 @@ async fn a_member_that_turns_into_another_clusters_is_not_asked() {
 async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
-    let (wire, server) = behind_a_wire(directory.path(), &etcd).await;
+    let (proxy, server) = start_behind_proxy(directory.path(), &etcd).await;
     let admin = server.client(&server.admin);
     for name in ["a", "b", "c"] {
-        assert_eq!(of(&admin, config_map(name, "1")).await.code, 201);
+        assert_eq!(send(&admin, config_map(name, "1")).await.code, 201);
     }
     let informer = informer(&admin).await;
-    let page = of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
+    let page = send(&admin, RawRequest::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
     let [version, token] = ["resourceVersion", "continue"].map(|field| page["metadata"][field].as_str().unwrap());
 
-    // While the server gets no events, an object is deleted, one is created, and the store is compacted.
-    let strange = storage(&etcd).await;
-    wire.hold();
-    let b = strange.get("/registry/configmaps/default/b").await.unwrap().entry.unwrap();
+    // While the server receives nothing from etcd, an object is deleted, another is created, and etcd is compacted.
+    let direct = storage(&etcd).await;
+    proxy.hold();
+    let b = direct.get("/registry/configmaps/default/b").await.unwrap().entry.unwrap();
     let text = String::from_utf8(b.value.to_vec()).unwrap();
     let d = text.replace(r#""name":"b""#, r#""name":"d""#);
-    strange.create("/registry/configmaps/default/d", d.into(), None).await.unwrap();
-    strange.delete(&b.key, b.mod_revision).await.unwrap();
-    strange.compact(strange.current_revision().await.unwrap()).await.unwrap();
-    wire.cut();
-    wire.release();
+    direct.create("/registry/configmaps/default/d", d.into(), None).await.unwrap();
+    direct.delete(&b.key, b.mod_revision).await.unwrap();
+    direct.compact(direct.current_revision().await.unwrap()).await.unwrap();
+    proxy.cut();
+    proxy.release();
 
-    sees(&informer, "d").await;
-    assert_eq!(of(&admin, config_map("e", "1")).await.code, 201);
-    sees(&informer, "e").await;
+    wait_for(&informer, "d").await;
+    assert_eq!(send(&admin, config_map("e", "1")).await.code, 201);
+    wait_for(&informer, "e").await;
     assert!(informer.lister().get("default", "b").is_none());
     assert_eq!(names(&admin).await, ["a", "c", "d", "e"].map(str::to_owned).into());
 
     let next = |token: &str| RawRequest::get(&format!("{CONFIG_MAPS}?limit=1&continue={token}"));
-    let expired = of(&admin, next(token)).await;
+    let expired = send(&admin, next(token)).await;
     assert_eq!((expired.code, &expired.body["reason"]), (410, &json!("Expired")));
     let fresh = expired.body["metadata"]["continue"].as_str().unwrap();
-    let resumed = of(&admin, next(fresh)).await.body;
+    let resumed = send(&admin, next(fresh)).await.body;
     assert_eq!(resumed["items"][0]["metadata"]["name"], "c", "it goes on behind a, at the newest revision");
     let api = admin.api::<ConfigMap>("default");
     let from = ListOptions { resource_version: version.to_owned(), ..ListOptions::default() };
@@ -235,7 +236,7 @@ async fn a_full_database_takes_deletions_only() {
     let text = "x".repeat(900 << 10);
     let mut stored = 0;
     let refused = loop {
-        let answer = of(&admin, config_map(&format!("m{stored}"), &text)).await;
+        let answer = send(&admin, config_map(&format!("m{stored}"), &text)).await;
         if answer.code != 201 {
             break answer;
         }
@@ -245,8 +246,8 @@ async fn a_full_database_takes_deletions_only() {
     assert!(stored > 0);
     for number in 0..stored {
         let path = format!("{CONFIG_MAPS}/m{number}");
-        assert_eq!(of(&admin, RawRequest::get(&path)).await.code, 200);
-        assert_eq!(of(&admin, RawRequest::delete(&path, "")).await.code, 200);
+        assert_eq!(send(&admin, RawRequest::get(&path)).await.code, 200);
+        assert_eq!(send(&admin, RawRequest::delete(&path, "")).await.code, 200);
     }
     let lines = log_lines(&server, "etcd takes no more writes");
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -260,7 +261,7 @@ async fn an_older_snapshot_ends_the_server_and_a_new_one_goes_on() {
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
     let mut server = ApiServer::start_in(program(), data_dir.clone(), Store::Etcd(&etcd), &[]).await;
     let admin = server.client(&server.admin);
-    assert_eq!(of(&admin, config_map("old", "1")).await.code, 201);
+    assert_eq!(send(&admin, config_map("old", "1")).await.code, 201);
     etcd.kill(0);
     let (data, copy) = (etcd.data_dir(0).to_owned(), directory.path().join("copy"));
     copy_tree(&data, &copy);
@@ -280,8 +281,8 @@ async fn an_older_snapshot_ends_the_server_and_a_new_one_goes_on() {
     assert!(last.contains("it was restored from an older snapshot"), "{last}");
     let again = ApiServer::start_in(program(), data_dir, Store::Etcd(&etcd), &[]).await;
     let admin = again.client(&again.admin);
-    assert_eq!(of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/old"))).await.code, 200);
-    assert_eq!(of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/new"))).await.code, 404);
+    assert_eq!(send(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/old"))).await.code, 200);
+    assert_eq!(send(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/new"))).await.code, 404);
 }
 
 fn copy_tree(from: &Path, to: &Path) {
@@ -295,24 +296,24 @@ async fn what_is_no_object_hides_nothing_else() {
     let Some(etcd) = etcd(directory.path()) else { return };
     let server = ApiServer::start(program(), directory.path(), Store::Etcd(&etcd)).await;
     let admin = server.client(&server.admin);
-    assert_eq!(of(&admin, config_map("good", "1")).await.code, 201);
-    let strange = storage(&etcd).await;
+    assert_eq!(send(&admin, config_map("good", "1")).await.code, 201);
+    let direct = storage(&etcd).await;
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
-        strange.create(key, "not json".into(), None).await.unwrap();
+        direct.create(key, "not json".into(), None).await.unwrap();
     }
-    let listed = of(&admin, RawRequest::get("/api/v1/configmaps")).await;
+    let listed = send(&admin, RawRequest::get("/api/v1/configmaps")).await;
     assert_eq!(listed.code, 200);
     let items = listed.body["items"].as_array().unwrap().iter();
     let ours = items.filter(|item| item["metadata"]["namespace"] != "kube-system");
     let names: Vec<_> = ours.map(|item| &item["metadata"]["name"]).collect();
     assert_eq!(names, ["good"]);
-    let broken = of(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/broken"))).await;
+    let broken = send(&admin, RawRequest::get(&format!("{CONFIG_MAPS}/broken"))).await;
     assert_eq!((broken.code, &broken.body["reason"]), (500, &json!("InternalError")));
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
         let lines = log_lines(&server, &format!("key={key} "));
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
-    assert_eq!(of(&admin, config_map("another", "1")).await.code, 201);
+    assert_eq!(send(&admin, config_map("another", "1")).await.code, 201);
 }
 
 #[tokio::test]

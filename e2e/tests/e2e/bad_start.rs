@@ -1,5 +1,5 @@
-//! A component that cannot start prints the reason as one line on standard error, exits with a code other than 0, and
-//! overwrites nothing.
+//! Tests that a component that cannot start prints the reason as one line on standard error, exits with a code other
+//! than 0, and overwrites nothing.
 
 use crate::program;
 use component_base::env::Env;
@@ -13,8 +13,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs the program in a directory; returns its exit code and its line.
-pub fn complaint(directory: &Path, line: &str) -> (i32, String) {
+/// Runs the program in a directory, which must print one line on standard error. Returns its exit code and that line.
+pub fn failure(directory: &Path, line: &str) -> (i32, String) {
     let mut command = Command::new(program());
     let command = command.args(line.split_whitespace()).current_dir(directory).env_remove("KUBECONFIG");
     let output = command.output().unwrap();
@@ -107,7 +107,7 @@ fn bad_flags() {
         ),
         ("proxy-sim rules", "orrery: the following required arguments were not provided: --node <NAME>"),
     ] {
-        let (code, said) = complaint(directory.path(), line);
+        let (code, said) = failure(directory.path(), line);
         assert_ne!(code, 0, "{line}");
         match expected.strip_suffix('…') {
             Some(beginning) => assert!(said.starts_with(beginning), "{line}: {said}"),
@@ -117,8 +117,8 @@ fn bad_flags() {
     assert_eq!(files(directory.path()), BTreeMap::new(), "something was written");
 }
 
-/// What the API server reads at its start. Beside each flag: those without which it would not be looked at, and what a
-/// complaint of a wrong file says where that is not the flag.
+/// Flags with files that the API server reads when it starts. Each has the flags that it needs, and the text in the
+/// error about a malformed file; an empty text stands for the flag itself.
 const FILES: [(&str, &str, &str); 25] = [
     ("audit-policy-file", "--audit-log-path=audit.log", ""),
     ("audit-webhook-config-file", "", ""),
@@ -147,7 +147,7 @@ const FILES: [(&str, &str, &str); 25] = [
     ("restore", "", ""),
 ];
 
-/// No store, certificate or log is created before all files have been checked.
+/// Checks that no store, certificate or log is created before all files have been checked.
 #[test]
 fn bad_files() {
     let directory = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn bad_files() {
         for (file, expected) in [("none", missing.as_str()), ("wrong", if wrong.is_empty() { &by_flag } else { wrong })]
         {
             let line = format!("apiserver --data-dir=store --cert-dir=certs --secure-port=0 {others} --{flag}={file}");
-            let (code, said) = complaint(directory.path(), &line);
+            let (code, said) = failure(directory.path(), &line);
             if code == 0 || !said.contains(expected) {
                 unclear.push(format!("{flag}={file}: {code} {said}"));
             }
@@ -175,13 +175,13 @@ fn bad_files() {
     assert!(unclear.is_empty(), "{unclear:#?}");
 }
 
-/// A cluster's data directory, damaged in several ways.
+/// Starts on copies of a cluster's data directory, each damaged in another way.
 #[tokio::test]
 async fn bad_directories() {
     let original = tempfile::tempdir().unwrap();
     drop(ApiServer::start(program(), original.path(), Store::Embedded).await);
-    type Spoil = fn(&Path);
-    let cases: [(&str, Spoil, &str); 12] = [
+    type Damage = fn(&Path);
+    let cases: [(&str, Damage, &str); 12] = [
         ("up --data-dir=data/format", |_| {}, "orrery: data/format: not a directory"),
         ("up --data-dir=photos", photos, "orrery: DIR/photos: not empty, and not a directory of this program: …"),
         ("up --data-dir=/proc/orrery", |_| {}, "orrery: /proc/orrery: …"),
@@ -219,13 +219,13 @@ async fn bad_directories() {
             "orrery: --kubeconfig: none/config: No such file or directory (os error 2)",
         ),
     ];
-    for (line, spoil, expected) in cases {
+    for (line, damage, expected) in cases {
         let directory = tempfile::tempdir().unwrap();
         copy(&original.path().join("data"), &directory.path().join("data"));
-        spoil(directory.path());
+        damage(directory.path());
         let before = files(directory.path());
         let data_dir = if line.contains("--data-dir") { "" } else { "--data-dir=data" };
-        let (code, said) = complaint(directory.path(), &format!("{line} {data_dir} --port={}", free_ports()));
+        let (code, said) = failure(directory.path(), &format!("{line} {data_dir} --port={}", free_ports()));
         let whole = fs::canonicalize(directory.path()).unwrap();
         let said = said.replace(&*whole.to_string_lossy(), "DIR");
         assert_eq!(code, 1, "{said}");
@@ -233,12 +233,12 @@ async fn bad_directories() {
             Some(beginning) => assert!(said.starts_with(beginning), "{expected}\n{said}"),
             None => assert_eq!(said, expected),
         }
-        assert_eq!(same_but_kubeconfigs(before), same_but_kubeconfigs(files(directory.path())), "after {said}");
+        assert_eq!(without_kubeconfigs(before), without_kubeconfigs(files(directory.path())), "after {said}");
     }
 }
 
-/// The kubeconfigs name the port of the last start.
-fn same_but_kubeconfigs(mut files: BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Returns the files without kubeconfigs, which change with the port of each start.
+fn without_kubeconfigs(mut files: BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
     files.retain(|path, _| path.file_name().is_none_or(|name| name != "kubeconfig"));
     files
 }
@@ -298,11 +298,11 @@ async fn what_somebody_else_uses() {
             ),
         ),
     ] {
-        assert_eq!(complaint(directory.path(), &line), (1, expected));
+        assert_eq!(failure(directory.path(), &line), (1, expected));
     }
     assert_eq!(files(directory.path()), before);
     let elsewhere = tempfile::tempdir().unwrap();
     let expected =
         format!("orrery: kubelet-sim: cannot listen on 127.0.0.1:{}: Address already in use (os error 98)", base + 3);
-    assert_eq!(complaint(elsewhere.path(), &format!("up --data-dir=data --port={base}")), (1, expected));
+    assert_eq!(failure(elsewhere.path(), &format!("up --data-dir=data --port={base}")), (1, expected));
 }

@@ -1,4 +1,4 @@
-//! The simulated cloud: it sets provider IDs of new nodes, and external addresses of Services.
+//! Tests the simulated cloud: it sets the provider IDs of new nodes and the external addresses of Services.
 
 use crate::{cluster_with, program};
 use component_base::lifecycle::PARENT_PIPE;
@@ -6,7 +6,7 @@ use e2e::store::Store;
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
 
-/// `orrery cloud-controller-manager`, which `up` does not start.
+/// Process of `orrery cloud-controller-manager`, which `up` does not start. It is killed when this value is dropped.
 struct Cloud(Child);
 
 impl Drop for Cloud {

@@ -1,4 +1,4 @@
-//! Every `kubectl` command that the README lists, on each store.
+//! Runs every `kubectl` command that the README lists, on each storage engine.
 
 use crate::{cluster, etcd};
 use e2e::kubectl::Kubectl;
@@ -32,7 +32,7 @@ fn everything(store: Store<'_>) {
     let cluster = cluster(directory.path(), store);
     let kubectl = cluster.kubectl();
     deploy(&kubectl);
-    look(&kubectl);
+    read(&kubectl);
     watch(&kubectl);
     service_rules(&cluster, &kubectl);
     roll_out(&kubectl);
@@ -40,7 +40,7 @@ fn everything(store: Store<'_>) {
     change(&kubectl, directory.path());
     nodes(&kubectl);
     node_identity(&cluster);
-    learn(&kubectl);
+    discover(&kubectl);
     delete(&kubectl);
     cluster.stop();
 }
@@ -52,7 +52,7 @@ fn deploy(kubectl: &Kubectl) {
     assert!(status.ends_with("deployment \"web\" successfully rolled out\n"), "{status}");
 }
 
-fn look(kubectl: &Kubectl) {
+fn read(kubectl: &Kubectl) {
     let all = kubectl.ok("get all");
     for expected in
         ["deployment.apps/web", "replicaset.apps/web-", "service/web", "service/kubernetes", "3/3", "Running"]
@@ -84,7 +84,7 @@ fn look(kubectl: &Kubectl) {
     assert_eq!(endpoints.split_whitespace().count(), 3, "{endpoints}");
 }
 
-/// `get -w` shows a change that happens while it runs.
+/// Checks that `get -w` prints changes that happen while it runs.
 fn watch(kubectl: &Kubectl) {
     let mut child = kubectl
         .command(&["get", "configmaps", "-w", "--no-headers", "--field-selector=metadata.name=watched"])
@@ -202,7 +202,7 @@ fn nodes(kubectl: &Kubectl) {
     }
 }
 
-/// `up` runs NodeRestriction: the process that simulates all nodes acts for each of them only as that node.
+/// Checks that NodeRestriction is enabled: the process that simulates all nodes must impersonate a node to act for it.
 fn node_identity(cluster: &Cluster) {
     let fleet = cluster.kubectl_of("kubelet-sim");
     let as_node_0 = "--as=system:node:node-0 --as-group=system:nodes";
@@ -214,7 +214,7 @@ fn node_identity(cluster: &Cluster) {
     assert!(refused.stderr.contains("node \"node-0\" is not allowed to modify node \"node-9\""), "{refused:?}");
 }
 
-fn learn(kubectl: &Kubectl) {
+fn discover(kubectl: &Kubectl) {
     let explained = kubectl.ok("explain deployment.spec.strategy.rollingUpdate.maxSurge");
     assert!(explained.contains("FIELD: maxSurge <IntOrString>"), "{explained}");
     assert!(kubectl.ok("explain pods --recursive").contains("terminationGracePeriodSeconds"));

@@ -1,4 +1,5 @@
-//! State after a stop, after a crash, and after a crash of each component in turn.
+//! Tests that the state of a cluster survives a clean stop, a kill of `up`, and a kill of each component during a
+//! rollout.
 
 use crate::{cluster, etcd, program};
 use component_base::env::Env;
@@ -7,7 +8,8 @@ use e2e::store::Store;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-fn rolled_out(cluster: &Cluster, image: &str) {
+/// Rolls out an image, and waits until the rollout is complete.
+fn roll_out(cluster: &Cluster, image: &str) {
     let kubectl = cluster.kubectl();
     kubectl.ok(&format!("set image deployment/web nginx={image}"));
     kubectl.ok("rollout status deployment/web --timeout=120s");
@@ -24,43 +26,43 @@ fn the_state_survives_a_clean_stop() {
     let logs = first.data_dir.join("logs");
     first.stop();
     for component in ["controller-manager", "scheduler"] {
-        // Else the next leader would have to wait until the lease has run out.
+        // A lease that is not released makes the next leader wait until it expires.
         let log = std::fs::read_to_string(logs.join(format!("{component}.log"))).unwrap();
         assert!(!log.contains("not released"), "{log}");
     }
     let second = cluster(directory.path(), Store::Embedded);
     assert_eq!(second.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}"), uid);
-    rolled_out(&second, "nginx:2");
+    roll_out(&second, "nginx:2");
     second.stop();
 }
 
-const EVERYBODY: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
+const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
 
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_the_memory_store() {
-    // Not the API server: it would take the cluster's state along.
-    rolls_out_after_kills(Store::Memory, &EVERYBODY[1..]);
+    // The API server is left out, since the cluster's state would be lost with it.
+    rolls_out_after_kills(Store::Memory, &COMPONENTS[1..]);
 }
 
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_the_embedded_store() {
-    rolls_out_after_kills(Store::Embedded, &EVERYBODY);
+    rolls_out_after_kills(Store::Embedded, &COMPONENTS);
 }
 
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
-    rolls_out_after_kills(Store::Etcd(&etcd), &EVERYBODY);
+    rolls_out_after_kills(Store::Etcd(&etcd), &COMPONENTS);
 }
 
-/// Seed of the moments at which components are killed.
+/// Seed from which the moments of the kills are drawn.
 const SEED: u64 = 3;
 const REPLICAS: usize = 3;
 /// Least number of pod changes of a rollout.
 const ROLLOUT_CHANGES: usize = 9;
 
-/// Begins a rollout, and acts after a number of pod changes.
+/// Begins a rollout, and calls `act` after a number of pod changes.
 fn during_a_rollout(cluster: &Cluster, image: &str, changes: usize, act: impl FnOnce()) {
     let kubectl = cluster.kubectl();
     let mut watch = kubectl.command(&["get", "pods", "--watch", "-o", "name"]);
@@ -87,7 +89,7 @@ fn rolls_out_after_kills(store: Store<'_>, names: &[&str]) {
         e2e::wait::until("the component runs again", || cluster.component(name).is_some_and(|now| now != before));
         e2e::wait::until("the API server answers", || cluster.kubectl().run("get --raw /readyz").success);
         cluster.kubectl().ok("rollout status deployment/web --timeout=120s");
-        rolled_out(&cluster, &format!("nginx:{round}"));
+        roll_out(&cluster, &format!("nginx:{round}"));
     }
     let ip = cluster.kubectl().ok("get pods -l app=web -o jsonpath={.items[0].status.podIP}");
     assert!(ip.starts_with("10.244."), "{ip}");
@@ -102,7 +104,7 @@ fn nobody_survives_a_killed_parent() {
     signal("KILL", cluster.id());
     cluster.wait();
     e2e::wait::until("all components have ended", || cluster.survivors().is_empty());
-    // Acknowledged writes exist, and the lock is free.
+    // The lock of the data directory is free again.
     let again = Cluster::start(&Start {
         program: program(),
         directory: directory.path(),

@@ -1,30 +1,31 @@
-//! `--config` of the components that have it: a file sets what flags set, flags win, and an invalid file is refused
-//! with one line.
+//! Tests `--config` of the components that have it: a file sets the same options as flags, flags take precedence, and
+//! an invalid file is refused with one line.
 
 use clap::Args;
 use component_base::command;
 use component_base::options::ConfigFileError;
 
-/// A component with a configuration file: its name, and the head of a file.
-struct Kind<C> {
+/// A component that reads a configuration file.
+struct Component<C> {
     name: &'static str,
+    /// The API version and the kind of its file.
     head: &'static str,
     complete: fn(C) -> Result<C, ConfigFileError>,
 }
 
-const SCHEDULER: Kind<scheduler::Config> = Kind {
+const SCHEDULER: Component<scheduler::Config> = Component {
     name: "scheduler",
     head: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
     complete: scheduler::Config::with_file,
 };
 
-const PROXY: Kind<proxy_sim::Config> = Kind {
+const PROXY: Component<proxy_sim::Config> = Component {
     name: "proxy-sim",
     head: "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n",
     complete: proxy_sim::Config::with_file,
 };
 
-impl<C: Args> Kind<C> {
+impl<C: Args> Component<C> {
     /// Returns the component's configuration from a file and these flags.
     fn read(&self, fields: &str, flags: &[&str]) -> Result<C, String> {
         let file = tempfile::NamedTempFile::new().unwrap();

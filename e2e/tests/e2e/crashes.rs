@@ -1,4 +1,4 @@
-//! The API server is killed repeatedly while clients write: answered writes survive, and revisions grow.
+//! Kills the API server repeatedly while clients write, and checks that answered writes survive and revisions grow.
 
 use crate::{etcd, program};
 use component_base::env::Env;
@@ -15,7 +15,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const KILLS: usize = 50;
 const WRITERS: usize = 4;
 /// Most answered writes before a kill.
-const MOST_WRITES: usize = 40;
+const MAX_WRITES_PER_KILL: usize = 40;
 const SEED: u64 = 1;
 
 #[tokio::test]
@@ -30,9 +30,9 @@ async fn fifty_kills_during_writes_to_etcd() {
     survives_kills(Store::Etcd(&etcd)).await;
 }
 
-/// State of one writer's object.
+/// What a writer knows about its object.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct WriterState {
     /// The last number that was answered, and its revision.
     number: u64,
     revision: u64,
@@ -44,7 +44,7 @@ async fn survives_kills(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let mut server = ApiServer::start(program(), directory.path(), store).await;
     let random = Env::simulated(SEED).random("kills");
-    let mut known: Vec<Known> = vec![Known::default(); WRITERS];
+    let mut known: Vec<WriterState> = vec![WriterState::default(); WRITERS];
     for round in 0..KILLS {
         let before = known.iter().map(|known| known.revision).max().unwrap();
         write_until_killed(&mut server, &random, &mut known).await;
@@ -68,9 +68,9 @@ fn name(writer: usize) -> String {
     format!("writer-{writer}")
 }
 
-/// Every writer increments its own object; after a random number of answers the server is killed.
-async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut [Known]) {
-    let (answers, limit) = (AtomicUsize::new(0), 1 + random.below(MOST_WRITES));
+/// Lets every writer increment the number in its own object, and kills the server after a random number of answers.
+async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut [WriterState]) {
+    let (answers, limit) = (AtomicUsize::new(0), 1 + random.below(MAX_WRITES_PER_KILL));
     let client = server.client(&server.admin);
     let killer = parking_lot::Mutex::new(Some(server));
     let writers = known.iter_mut().enumerate().map(|(writer, known)| {
@@ -92,7 +92,7 @@ async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut
                 }
                 let revision = version(&answer.body);
                 assert!(revision > known.revision, "{revision} after {known:?}");
-                *known = Known { number, revision, unanswered: None };
+                *known = WriterState { number, revision, unanswered: None };
                 if answers.fetch_add(1, Ordering::Relaxed) + 1 == limit
                     && let Some(server) = killer.lock().take()
                 {

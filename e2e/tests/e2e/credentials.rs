@@ -1,4 +1,4 @@
-//! Authentication by every kind of credential, with stock `kubectl` and kube-rs, and the users' permissions.
+//! Tests authentication with every kind of credential, by a stock `kubectl` and kube-rs, and permissions of users.
 
 use crate::{program, webhook_server};
 use access::authn::service_account::ServiceAccountTokens;
@@ -26,13 +26,13 @@ use std::sync::{Arc, OnceLock};
 
 const AUDIENCE: &str = "orrery-lab";
 
-/// Starts an issuer of tokens on loopback; returns its URL.
+/// Starts an OpenID Connect issuer on loopback. Returns its URL.
 async fn issuer(env: &Env, authority: &Authority) -> String {
     let keys = ServiceAccountTokens::new(fixtures::RSA_KEYS[0], &[], &[], Vec::new()).unwrap().jwks();
     let url = Arc::new(OnceLock::new());
     let own_url = url.clone();
     let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let own: &String = own_url.get().expect("nobody asks before the address is known");
+        let own: &String = own_url.get().expect("no request arrives before the address is known");
         let body = match request.uri().path() {
             "/keys" => keys.to_string(),
             _ => json!({"issuer": own, "jwks_uri": format!("{own}/keys")}).to_string(),
@@ -52,7 +52,7 @@ fn configuration(issuer: &str, ca_pem: &str) -> String {
     )
 }
 
-/// Returns the user that the server sees, with both clients.
+/// Returns the user name and the groups that the server authenticates, as both kubectl and kube-rs get them.
 async fn whoami(connection: &Connection, directory: &Path) -> Result<(String, Vec<String>), String> {
     let path = directory.join("caller");
     kubeconfig::write(&path, connection, "orrery", "caller").unwrap();
@@ -153,18 +153,18 @@ async fn everybody_is_known_by_what_they_show() {
         !Kubectl::new(&path, home).run("auth whoami").success
     });
 
-    rights(&kubectl, &bearing(&lab), home);
+    permissions(&kubectl, &bearing(&lab), home);
     env.drain().await;
 }
 
-/// Permissions are granted by `auth reconcile`, and listed.
-fn rights(kubectl: &Kubectl, caller: &Connection, home: &Path) {
+/// Grants permissions with `auth reconcile`, and checks that the user has them and can list them.
+fn permissions(kubectl: &Kubectl, caller: &Connection, home: &Path) {
     let path = home.join("lab");
     kubeconfig::write(&path, caller, "orrery", "lab").unwrap();
     let lab = Kubectl::new(&path, home);
     assert!(lab.fails("get configmaps").contains("User \"lab:ada\" cannot list resource \"configmaps\""));
     let api = "rbac.authorization.k8s.io";
-    let rights = |verbs: &[&str]| {
+    let grant = |verbs: &[&str]| {
         let metadata = |name: &str| json!({"name": name, "namespace": "default"});
         let role = json!({
             "apiVersion": format!("{api}/v1"), "kind": "Role", "metadata": metadata("reader"),
@@ -178,12 +178,12 @@ fn rights(kubectl: &Kubectl, caller: &Connection, home: &Path) {
         json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string()
     };
     for verbs in [&["get", "list"][..], &["watch"]] {
-        let printed = kubectl.with_input("auth reconcile -f -", &rights(verbs)).succeeded();
+        let printed = kubectl.with_input("auth reconcile -f -", &grant(verbs)).succeeded();
         assert!(printed.contains("role.rbac.authorization.k8s.io/reader reconciled"), "{printed}");
     }
     wait::until("the binding counts", || lab.run("get configmaps").success);
     let listed = lab.ok("auth can-i --list");
-    // What was there before stays.
+    // The second reconcile keeps the verbs of the first one.
     let row = listed.lines().find(|line| line.starts_with("configmaps ")).unwrap_or_default();
     assert!(["get", "list", "watch"].iter().all(|verb| row.contains(verb)), "{listed}");
     assert_eq!(lab.ok("auth can-i watch configmaps").trim(), "yes");

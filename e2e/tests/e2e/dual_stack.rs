@@ -1,4 +1,4 @@
-//! A dual-stack cluster: Services, pods, nodes and endpoints have an address of each family.
+//! Tests a dual-stack cluster: Services, pods, nodes and endpoints have an address of each IP family.
 
 use crate::cluster_with;
 use e2e::kubectl::Kubectl;
@@ -54,7 +54,7 @@ fn field(kubectl: &Kubectl, object: &str, path: &str) -> String {
     kubectl.ok(&format!("get {object} -o jsonpath={{{path}}}"))
 }
 
-/// Returns the families, the policy and the addresses.
+/// Returns the families with the policy of a Service, and its cluster IPs.
 fn service(kubectl: &Kubectl, name: &str) -> (String, Vec<String>) {
     let families = field(kubectl, &format!("service/{name}"), ".spec.ipFamilies");
     let policy = field(kubectl, &format!("service/{name}"), ".spec.ipFamilyPolicy");
@@ -62,7 +62,7 @@ fn service(kubectl: &Kubectl, name: &str) -> (String, Vec<String>) {
     (format!("{families} {policy}"), serde_json::from_str(&ips).unwrap())
 }
 
-fn is_held(kubectl: &Kubectl, address: &str) -> bool {
+fn is_allocated(kubectl: &Kubectl, address: &str) -> bool {
     kubectl.run(&format!("get --raw /apis/networking.k8s.io/v1/ipaddresses/{address}")).success
 }
 
@@ -74,7 +74,7 @@ fn services(kubectl: &Kubectl) {
     assert_eq!(families, r#"["IPv6","IPv4"] RequireDualStack"#);
     assert!(ips[0].starts_with("fd00:10:96::") && ips[1].starts_with("10.96."), "{ips:?}");
     assert_eq!(field(kubectl, "service/web", ".spec.clusterIP"), ips[0]);
-    assert!(ips.iter().all(|ip| is_held(kubectl, ip)), "{ips:?}");
+    assert!(ips.iter().all(|ip| is_allocated(kubectl, ip)), "{ips:?}");
     // A second address can be added and removed.
     let (families, first) = service(kubectl, "one");
     assert_eq!((families.as_str(), first.len()), (r#"["IPv4"] SingleStack"#, 1));
@@ -85,9 +85,9 @@ fn services(kubectl: &Kubectl) {
     };
     let (families, both) = patch("PreferDualStack");
     assert_eq!((families.as_str(), &both[0]), (r#"["IPv4","IPv6"] PreferDualStack"#, &first[0]));
-    assert!(is_held(kubectl, &both[1]), "{both:?}");
+    assert!(is_allocated(kubectl, &both[1]), "{both:?}");
     assert_eq!(patch("SingleStack"), (r#"["IPv4"] SingleStack"#.to_owned(), first));
-    assert!(!is_held(kubectl, &both[1]), "{both:?}");
+    assert!(!is_allocated(kubectl, &both[1]), "{both:?}");
     // A requested address must be in the family's range.
     let far = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"far"},"spec":{"clusterIP":"fd00:9::1","ports":[{"port":80}]}}"#;
     let refused = kubectl.with_input("create -f -", far);

@@ -1,4 +1,4 @@
-//! Every verb in discovery, for every kind, on every engine.
+//! Tests every verb that discovery lists, for every kind and on every storage engine.
 
 use crate::{etcd, program};
 use client::watch::{Watch, WatchEvent};
@@ -18,14 +18,14 @@ const NAMESPACE: &str = "default";
 const LABEL: &str = "life";
 
 /// The test of one kind.
-struct Life {
+struct KindTest {
     target: Target,
     api: DynamicApi,
     object: Value,
 }
 
-/// A failure and its verb.
-type Verdict = Result<(), String>;
+/// Success, or a description of the failure with its verb.
+type Outcome = Result<(), String>;
 
 fn at(step: &str) -> impl Fn(Error) -> String {
     move |error| format!("{step}: {error}")
@@ -39,7 +39,7 @@ fn revision(object: &Value) -> &Value {
     &object["metadata"]["resourceVersion"]
 }
 
-impl Life {
+impl KindTest {
     fn new(client: &Client, target: Target) -> Self {
         let served = target.served();
         let chosen = format!("verbs{}", served.version);
@@ -54,9 +54,9 @@ impl Life {
     }
 
     /// Tests all verbs in order.
-    async fn live(&self) -> Verdict {
+    async fn run(&self) -> Outcome {
         if !self.has(Verb::Get) {
-            return self.answers().await;
+            return self.review().await;
         }
         let before = self.api.list(&ListOptions::default()).await.map_err(at("list"))?;
         if !self.has(Verb::Create) {
@@ -74,12 +74,12 @@ impl Life {
         self.patch().await?;
         self.subresources().await?;
         self.delete().await?;
-        seen(watch, 7).await?;
+        check_watch(watch, 7).await?;
         self.delete_collection().await
     }
 
-    /// Tests a review: it is created and not stored, and has no other verb.
-    async fn answers(&self) -> Verdict {
+    /// Checks that a kind without `get` is a review: it has the verb `create` only, and is not stored.
+    async fn review(&self) -> Outcome {
         let verbs: BTreeSet<Verb> = self.target.served().verbs.iter().copied().collect();
         if verbs != BTreeSet::from([Verb::Create]) {
             return Err(format!("{verbs:?} without get"));
@@ -90,26 +90,28 @@ impl Life {
         }
     }
 
-    async fn create(&self) -> Verdict {
+    async fn create(&self) -> Outcome {
         let created = self.api.create(&self.object).await.map_err(at("create"))?;
         if created["kind"] != self.object["kind"] || created["apiVersion"] != self.object["apiVersion"] {
             return Err(format!("create answered {} {}", created["apiVersion"], created["kind"]));
         }
         match self.api.create(&self.object).await {
             // A Service's second create fails at the address or port that the first one has.
-            Err(error) if error.code() == 422 => self.settled().await,
-            Err(error) if error.status().is_some_and(|status| status.reason == "AlreadyExists") => self.settled().await,
+            Err(error) if error.code() == 422 => self.wait_for_status().await,
+            Err(error) if error.status().is_some_and(|status| status.reason == "AlreadyExists") => {
+                self.wait_for_status().await
+            }
             other => Err(format!("created twice: {other:?}")),
         }
     }
 
     /// Waits for the API server's own write to the status of some kinds.
-    async fn settled(&self) -> Verdict {
-        const LOOKS: usize = 1000;
+    async fn wait_for_status(&self) -> Outcome {
+        const MAX_CHECKS: usize = 1000;
         if !["APIService", "CustomResourceDefinition", "FlowSchema"].contains(&self.target.served().kind.as_ref()) {
             return Ok(());
         }
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_CHECKS {
             let got = self.api.get(name(&self.object)).await.map_err(at("get"))?;
             if got["status"]["conditions"].is_array() {
                 return Ok(());
@@ -118,7 +120,7 @@ impl Life {
         Err("nobody writes its status".into())
     }
 
-    async fn read(&self) -> Verdict {
+    async fn read(&self) -> Outcome {
         let got = self.api.get(name(&self.object)).await.map_err(at("get"))?;
         let listed = self.api.list(&ListOptions::default()).await.map_err(at("list"))?;
         let mut item = listed.items.into_iter().find(|item| name(item) == name(&self.object)).ok_or("not listed")?;
@@ -127,8 +129,8 @@ impl Life {
         if item == got { Ok(()) } else { Err(format!("got {got}, listed {item}")) }
     }
 
-    /// Where the server writes a status meanwhile, once more, as clients do.
-    async fn update(&self) -> Verdict {
+    /// Updates the object, and retries after a conflict, as clients do: the server may write a status meanwhile.
+    async fn update(&self) -> Outcome {
         let (stale, written) = loop {
             let stale = self.api.get(name(&self.object)).await.map_err(at("get"))?;
             let mut next = stale.clone();
@@ -147,7 +149,7 @@ impl Life {
         }
     }
 
-    async fn patch(&self) -> Verdict {
+    async fn patch(&self) -> Outcome {
         let annotate = |word: &str| json!({"metadata": {"annotations": {word: "yes"}}});
         let mut applied = self.object.clone();
         applied["metadata"]["annotations"] = json!({"applied": "yes"});
@@ -176,11 +178,11 @@ impl Life {
         self.api.patch(name(&self.object), patch, &options).await.map_err(at(patch.content_type()))
     }
 
-    async fn subresources(&self) -> Verdict {
+    async fn subresources(&self) -> Outcome {
         let name = name(&self.object);
         for subresource in &self.target.served().subresources {
             if subresource.name != "status" && subresource.name != "scale" {
-                continue; // each of the others has a test of its own
+                continue; // every other subresource has its own test
             }
             let step = |verb: &str| format!("{verb} of {}", subresource.name);
             let got = self.api.get_subresource(name, &subresource.name).await.map_err(at(&step("get")))?;
@@ -193,12 +195,12 @@ impl Life {
         Ok(())
     }
 
-    async fn delete(&self) -> Verdict {
+    async fn delete(&self) -> Outcome {
         self.api.delete(name(&self.object), &DeleteOptions::default()).await.map_err(at("delete"))?;
-        self.is_gone().await
+        self.finish_deletion().await
     }
 
-    async fn delete_collection(&self) -> Verdict {
+    async fn delete_collection(&self) -> Outcome {
         if !self.has(Verb::DeleteCollection) {
             return Ok(());
         }
@@ -211,11 +213,12 @@ impl Life {
             return Err("deleted beside its selector".into());
         }
         self.api.delete_collection(&options, &which("one")).await.map_err(at("deletecollection"))?;
-        self.is_gone().await
+        self.finish_deletion().await
     }
 
-    /// Gone at once, or marked; then what controllers do about finalizers is done here, as none runs.
-    async fn is_gone(&self) -> Verdict {
+    /// Checks that the object is deleted or marked for deletion. If it is marked, removes its finalizers, since no
+    /// controller runs that would.
+    async fn finish_deletion(&self) -> Outcome {
         let name = name(&self.object);
         let Ok(mut left) = self.api.get(name).await else { return Ok(()) };
         if left["metadata"]["deletionTimestamp"].is_null() {
@@ -227,7 +230,7 @@ impl Life {
         } else {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             match self.api.patch(name, &patch, &PatchOptions::default()).await {
-                // The API server itself lets definitions go.
+                // The API server itself removes the finalizer of definitions.
                 Err(error) if error.is_not_found() => return Ok(()),
                 outcome => outcome.map_err(at("patch"))?,
             };
@@ -239,8 +242,9 @@ impl Life {
     }
 }
 
-/// A watch of a life: it begins, changes at least so often, ends, and its revisions only grow.
-async fn seen(mut watch: Watch, changes: usize) -> Verdict {
+/// Checks the watch of one object: it is added, modified and deleted, in at least `changes` events with growing
+/// revisions.
+async fn check_watch(mut watch: Watch, changes: usize) -> Outcome {
     let (mut kinds, mut last) = (Vec::new(), 0);
     while kinds.last() != Some(&"DELETED") {
         let (kind, bytes) = match watch.next().await {
@@ -263,7 +267,7 @@ async fn seen(mut watch: Watch, changes: usize) -> Verdict {
     if is_whole { Ok(()) } else { Err(format!("the watch saw {kinds:?}")) }
 }
 
-/// Every resource that the server's own discovery lists, with the verbs that it promises there.
+/// Returns every resource that the server's discovery lists, with its verbs.
 async fn discovered(client: &Client) -> Vec<(Gvr, BTreeSet<String>)> {
     let get = async |path: &str| RawRequest::get(path).send(client).await.expect("the server is there").body;
     let mut versions = vec![("/api/v1".to_owned(), String::new(), "v1".to_owned())];
@@ -288,21 +292,21 @@ async fn discovered(client: &Client) -> Vec<(Gvr, BTreeSet<String>)> {
     found
 }
 
-async fn trial(store: Store<'_>) {
+async fn test_all_kinds(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), store).await;
     let client = server.client(&server.admin);
-    // Pods run under it; the controller that makes it does not run here.
+    // Pods need this service account, and the controller that creates it does not run here.
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     client.dynamic(&Gvr::new("", "v1", "serviceaccounts"), NAMESPACE).create(&account).await.unwrap();
     let (catalogue, mut failures) = (Catalogue::builtin(), Vec::new());
     let discovered = discovered(&client).await;
     assert!(discovered.len() > 60, "discovery has lost resources: {}", discovered.len());
-    for (gvr, promised) in discovered {
+    for (gvr, discovered_verbs) in discovered {
         let target = catalogue.by_gvr(&gvr).expect("the table serves what is discovered");
         let verbs = target.served().verbs.iter().map(|verb| verb.as_str().to_owned());
-        assert_eq!(promised, verbs.collect(), "{gvr}");
-        if let Err(why) = Life::new(&client, target).live().await {
+        assert_eq!(discovered_verbs, verbs.collect(), "{gvr}");
+        if let Err(why) = KindTest::new(&client, target).run().await {
             failures.push(format!("{gvr}: {why}"));
         }
     }
@@ -311,17 +315,17 @@ async fn trial(store: Store<'_>) {
 
 #[tokio::test]
 async fn every_verb_of_every_kind_in_memory() {
-    trial(Store::Memory).await;
+    test_all_kinds(Store::Memory).await;
 }
 
 #[tokio::test]
 async fn every_verb_of_every_kind_on_the_embedded_store() {
-    trial(Store::Embedded).await;
+    test_all_kinds(Store::Embedded).await;
 }
 
 #[tokio::test]
 async fn every_verb_of_every_kind_on_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
-    trial(Store::Etcd(&etcd)).await;
+    test_all_kinds(Store::Etcd(&etcd)).await;
 }

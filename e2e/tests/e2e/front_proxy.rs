@@ -1,4 +1,5 @@
-//! An authenticating proxy in front of the API server, which names its users and authenticates by its own certificate.
+//! Tests an authenticating proxy before the API server: it sends the names of its users, and authenticates with its own
+//! certificate.
 
 use crate::program;
 use client::Client;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
+/// Sends a SelfSubjectReview with these headers.
 async fn who(client: &Client, headers: &[(&'static str, &str)]) -> Answer {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let request = RawRequest::post(WHO, review.to_string());
@@ -20,6 +22,7 @@ async fn who(client: &Client, headers: &[(&'static str, &str)]) -> Answer {
     request.send(client).await.unwrap()
 }
 
+/// Returns the authenticated user of a review.
 fn user(answer: &Answer) -> &Value {
     assert_eq!(answer.code, 201, "{}", answer.body);
     &answer.body["status"]["userInfo"]
@@ -63,7 +66,7 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let (client_cert_pem, client_key_pem) = (Some(pair.cert_pem), Some(pair.key_pem));
     let namesake = server.client(&Connection { client_cert_pem, client_key_pem, ..server.admin.clone() });
     assert_eq!(user(&who(&namesake, &ann).await)["username"], "front");
-    // Of two names the first one counts, however the header is written; and one may have any letters.
+    // Of two names the first one counts, whatever the case of the header. A name may have any letters.
     let twice = RawRequest::get("/api/v1/nodes").and_header("X-Remote-User", "ann").and_header("x-remote-user", "root");
     let refused = twice.and_header("x-remote-group", "dev").send(&front).await.unwrap();
     assert!(refused.text.contains(r#"User \"ann\" cannot list"#), "{}", refused.text);

@@ -1,4 +1,4 @@
-//! Detached clusters: started, named, listed, saved, restored, stopped and purged.
+//! Tests detached clusters: they are started, named, shown, saved, restored, stopped and purged.
 
 use crate::{etcd, program};
 use e2e::kubectl::{Kubectl, Printed};
@@ -8,20 +8,20 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A folder with clusters, which end with the test.
-struct Place<'a> {
+/// A folder with data directories of clusters. The clusters are stopped when this value is dropped.
+struct Workspace<'a> {
     folder: &'a Path,
     clusters: Vec<&'static str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Workspace<'a> {
     fn new(folder: &'a Path) -> Self {
         fs::create_dir_all(folder.join("home/.kube")).unwrap();
         fs::write(folder.join("home/.kube/config"), "mine\n").unwrap();
         Self { folder, clusters: Vec::new() }
     }
 
-    /// Runs the program there.
+    /// Runs `orrery` in the folder.
     fn run(&self, line: &str) -> Printed {
         let mut command = Command::new(program());
         command.args(line.split_whitespace()).current_dir(self.folder).env_remove("KUBECONFIG");
@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
         self.run(line).succeeded()
     }
 
-    /// Runs a command that must fail; returns its line.
+    /// Runs a command that must fail with one line on standard error. Returns that line.
     fn refused(&self, line: &str) -> String {
         let printed = self.run(line);
         assert!(!printed.success, "{line} should fail but printed:\n{}", printed.stdout);
@@ -57,7 +57,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Workspace<'_> {
     fn drop(&mut self) {
         for data_dir in &self.clusters {
             let _ = self.run(&format!("down --data-dir={data_dir}"));
@@ -68,39 +68,39 @@ impl Drop for Place<'_> {
 #[test]
 fn a_detached_cluster_is_shown_and_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::new(folder.path());
-    assert_eq!(place.refused("status --data-dir=a"), "status: cluster orrery is not running");
-    let greeting = place.up("a", "--store=memory");
+    let mut workspace = Workspace::new(folder.path());
+    assert_eq!(workspace.refused("status --data-dir=a"), "status: cluster orrery is not running");
+    let greeting = workspace.up("a", "--store=memory");
     assert!(greeting.contains("The cluster is ready. Stop it with `orrery down`"), "{greeting}");
-    let shown = place.ok("status --data-dir=a");
+    let shown = workspace.ok("status --data-dir=a");
     assert_eq!(shown.lines().filter(|line| line.contains("  ready, process ")).count(), 5, "{shown}");
-    let taken = place.refused("up --data-dir=a --detach");
+    let taken = workspace.refused("up --data-dir=a --detach");
     assert!(taken.ends_with("another `orrery up` is running on this data directory"), "{taken}");
 
     let scheduler = shown.lines().find(|line| line.starts_with("scheduler")).unwrap();
     signal("KILL", scheduler.rsplit(' ').next().unwrap().parse().unwrap());
     wait::until("the scheduler is back", || {
-        let shown = place.run("status --data-dir=a");
+        let shown = workspace.run("status --data-dir=a");
         shown.success && shown.stdout.contains("restarted 1 times, last end: signal: 9 (SIGKILL)")
     });
 
-    assert_eq!(place.ok("down --data-dir=a --purge"), "cluster orrery has ended\na is removed\n");
+    assert_eq!(workspace.ok("down --data-dir=a --purge"), "cluster orrery has ended\na is removed\n");
     assert!(!folder.path().join("a").exists());
-    assert_eq!(place.ok("down --data-dir=a"), "cluster orrery is not running\n");
-    // Nobody asked for it.
+    assert_eq!(workspace.ok("down --data-dir=a"), "cluster orrery is not running\n");
+    // Without `--kubeconfig`, `up` does not change the user's own kubeconfig.
     assert_eq!(fs::read_to_string(folder.path().join("home/.kube/config")).unwrap(), "mine\n");
 }
 
 #[test]
 fn a_cluster_that_cannot_start_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new(folder.path());
-    let refused = place.refused("up --detach --data-dir=a --scheduler-arg=sped=1");
+    let workspace = Workspace::new(folder.path());
+    let refused = workspace.refused("up --detach --data-dir=a --scheduler-arg=sped=1");
     assert!(refused.starts_with("orrery: --scheduler-arg: unexpected argument '--sped' found"), "{refused}");
     fs::create_dir(folder.path().join("b")).unwrap();
     fs::write(folder.path().join("b/cat.png"), "meow").unwrap();
     for line in ["up --detach --data-dir=b", "down --purge --data-dir=b"] {
-        let refused = place.refused(line);
+        let refused = workspace.refused(line);
         assert!(refused.contains("not a directory of this program"), "{refused}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("b/cat.png")).unwrap(), "meow");
@@ -109,55 +109,55 @@ fn a_cluster_that_cannot_start_says_why() {
 #[test]
 fn clusters_of_different_names_run_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new(folder.path());
+    let workspace = Workspace::new(folder.path());
     for name in ["one", "two"] {
-        let greeting = place.ok(&format!("up --detach --name={name} --store=memory --nodes=0"));
+        let greeting = workspace.ok(&format!("up --detach --name={name} --store=memory --nodes=0"));
         assert!(greeting.contains(&format!("`orrery down --name {name}`")), "{greeting}");
     }
     let servers = ["one", "two"].map(|name| {
-        let kubectl = place.kubectl(&format!("orrery-data-{name}"));
+        let kubectl = workspace.kubectl(&format!("orrery-data-{name}"));
         assert_eq!(kubectl.ok("config get-clusters").lines().last(), Some(name));
         kubectl.ok("get endpoints kubernetes -o jsonpath={.subsets[0].ports[0].port}")
     });
     assert_ne!(servers[0], servers[1]);
     for name in ["one", "two"] {
-        assert_eq!(place.ok(&format!("down --name={name}")), format!("cluster {name} has ended\n"));
+        assert_eq!(workspace.ok(&format!("down --name={name}")), format!("cluster {name} has ended\n"));
     }
 }
 
 #[test]
 fn a_snapshot_moves_a_cluster_from_engine_to_engine() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::new(folder.path());
-    place.up("memory", "--store=memory");
-    place.kubectl("memory").ok("create configmap kept --from-literal=a=b");
-    let saved = place.ok("snapshot save --data-dir=memory first");
+    let mut workspace = Workspace::new(folder.path());
+    workspace.up("memory", "--store=memory");
+    workspace.kubectl("memory").ok("create configmap kept --from-literal=a=b");
+    let saved = workspace.ok("snapshot save --data-dir=memory first");
     assert!(saved.contains(" objects at revision "), "{saved}");
     let damaged = fs::read(folder.path().join("first")).unwrap();
     fs::write(folder.path().join("cut"), &damaged[..damaged.len() - 10]).unwrap();
-    assert!(place.refused("snapshot restore --data-dir=embedded cut").contains("cut: damaged"));
+    assert!(workspace.refused("snapshot restore --data-dir=embedded cut").contains("cut: damaged"));
     assert!(!folder.path().join("embedded").exists());
 
-    let holds = |place: &Place<'_>, data_dir: &str| {
-        let held = place.kubectl(data_dir).ok("get configmap kept -o jsonpath={.data.a}");
+    let holds = |workspace: &Workspace<'_>, data_dir: &str| {
+        let held = workspace.kubectl(data_dir).ok("get configmap kept -o jsonpath={.data.a}");
         assert_eq!(held, "b", "{data_dir}");
     };
-    place.ok("snapshot restore --data-dir=embedded first");
+    workspace.ok("snapshot restore --data-dir=embedded first");
     let again = "snapshot: the store is not empty: a snapshot is restored into an empty one";
-    assert_eq!(place.refused("snapshot restore --data-dir=embedded first"), again);
-    place.up("embedded", "--store=embedded");
-    holds(&place, "embedded");
-    place.ok("snapshot save --data-dir=embedded second");
+    assert_eq!(workspace.refused("snapshot restore --data-dir=embedded first"), again);
+    workspace.up("embedded", "--store=embedded");
+    holds(&workspace, "embedded");
+    workspace.ok("snapshot save --data-dir=embedded second");
 
     let Some(members) = etcd(&folder.path().join("members")) else { return };
     let urls = members.urls().join(",");
-    place.ok(&format!("snapshot restore --data-dir=etcd --etcd-servers={urls} second"));
-    place.up("etcd", &format!("--store=etcd --etcd-endpoints={urls}"));
-    holds(&place, "etcd");
-    place.ok("snapshot save --data-dir=etcd third");
+    workspace.ok(&format!("snapshot restore --data-dir=etcd --etcd-servers={urls} second"));
+    workspace.up("etcd", &format!("--store=etcd --etcd-endpoints={urls}"));
+    holds(&workspace, "etcd");
+    workspace.ok("snapshot save --data-dir=etcd third");
 
-    place.up("again", "--store=memory --restore=third");
-    holds(&place, "again");
-    let admin = place.kubectl("again").run("get --raw /orrery/snapshot --as=system:serviceaccount:default:default");
+    workspace.up("again", "--store=memory --restore=third");
+    holds(&workspace, "again");
+    let admin = workspace.kubectl("again").run("get --raw /orrery/snapshot --as=system:serviceaccount:default:default");
     assert!(!admin.success && admin.stderr.contains("forbidden"), "{}", admin.stderr);
 }

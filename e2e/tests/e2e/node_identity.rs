@@ -1,4 +1,4 @@
-//! A node writes only its own objects, although one process and one certificate act for several nodes.
+//! Tests that a node writes only its own objects, although one process with one certificate acts for several nodes.
 
 use crate::program;
 use crate::shortest_command_lines::Running;
@@ -19,7 +19,7 @@ fn merge(value: Value) -> Patch {
     Patch::Merge(value)
 }
 
-/// The name of a pod that runs on the node.
+/// Returns the name of a pod on a node.
 async fn pod_on(admin: &Client, node: &str) -> String {
     let pods =
         admin.dynamic(&Gvr::new("", "v1", "pods"), "default").list(&client::ListOptions::default()).await.unwrap();
@@ -91,7 +91,7 @@ fn a_node_writes_its_own_alone() {
         }
         let error = pods.delete(&theirs, &DeleteOptions::default()).await.unwrap_err().to_string();
         assert!(error.ends_with(r#"node "node-0" can only delete pods with spec.nodeName set to itself"#), "{error}");
-        // The fleet's own identity writes nothing.
+        // The process must not write under its own identity.
         let error = fleet.dynamic(&core("nodes"), "").patch("node-0", &touched, &options).await.unwrap_err();
         assert!(error.is_forbidden(), "{error}");
     });
@@ -105,7 +105,7 @@ fn everybody_writes_under_a_name_of_his_own() {
         let writers: BTreeSet<&str> = log.iter().filter_map(|line| writer(line)).collect();
         let expected = [
             "kubernetes-admin",
-            // Its Lease, tokens of the controllers' accounts, and the events of who leads.
+            // It writes its Lease, the tokens of the controllers' accounts, and the Event about the new leader.
             "system:kube-controller-manager",
             "system:kube-scheduler",
             "system:orrery:node-fleet as system:node:node-0",
@@ -123,7 +123,8 @@ fn everybody_writes_under_a_name_of_his_own() {
     });
 }
 
-/// Who changed something, by a line of the log: time, user, verb, path, code, revision, hash.
+/// Returns the user of a mutating request in a line of the log, which has time, user, verb, path, code, revision and
+/// hash.
 fn writer(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(' ')?;
     let (user, _) =
@@ -131,7 +132,7 @@ fn writer(line: &str) -> Option<&str> {
     Some(user)
 }
 
-/// Stolen files of one node's process give access to that node only.
+/// Checks that the files of one node's process give access to that node only.
 #[tokio::test]
 async fn a_node_with_files_of_its_own_reaches_nothing_of_its_neighbour() {
     let directory = tempfile::tempdir().unwrap();

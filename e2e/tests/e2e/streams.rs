@@ -1,4 +1,4 @@
-//! Logs, exec and terminals, from the node's agent through the API server to a stock `kubectl`.
+//! Tests logs, exec, attach and port forwarding, from the node's agent through the API server to a stock `kubectl`.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -46,20 +46,20 @@ fn what_containers_say_and_do_reaches_kubectl() {
         kubectl.ok("wait --for=condition=Ready pod/talker pod/web --timeout=60s");
         logs(&kubectl);
         commands(&kubectl);
-        // Streams write nothing to the store.
+        // Streams do not use the store, so one store suffices for them.
         let protocols: &[Protocol] = match store {
             Store::Memory => &[Protocol::WebSocket, Protocol::Spdy],
             _ => &[],
         };
         for protocol in protocols.iter().copied() {
-            input_and_outputs(&kubectl, protocol);
-            attached(&kubectl, protocol);
+            exec_streams(&kubectl, protocol);
+            attach(&kubectl, protocol);
             ports(&kubectl, protocol);
         }
-        talked_to(&kubectl);
+        attached_runs(&kubectl);
         permissions(&kubectl);
         a_followed_log_ends(&cluster);
-        nobody_answers(&kubectl);
+        unreachable_agent(&kubectl);
         cluster.stop();
     }
 }
@@ -100,7 +100,7 @@ fn commands(kubectl: &Kubectl) {
     assert_eq!(token.split('.').count(), 3, "{token}");
 }
 
-/// Protocols of kubectl: WebSockets, or SPDY.
+/// A protocol that kubectl can use for streams.
 #[derive(Clone, Copy, Debug)]
 enum Protocol {
     WebSocket,
@@ -119,7 +119,7 @@ impl Protocol {
         command
     }
 
-    /// Runs a command line on that input.
+    /// Runs a command line with `input` on its standard input.
     fn run(self, kubectl: &Kubectl, line: &str, input: &str) -> Output {
         let mut child = self.command(kubectl, line).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -127,7 +127,7 @@ impl Protocol {
     }
 }
 
-fn input_and_outputs(kubectl: &Kubectl, protocol: Protocol) {
+fn exec_streams(kubectl: &Kubectl, protocol: Protocol) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let whole: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let echoed = protocol.run(kubectl, "exec -i talker -c main -- cat", &whole);
@@ -138,15 +138,15 @@ fn input_and_outputs(kubectl: &Kubectl, protocol: Protocol) {
     assert_eq!((text(&ended.stdout).as_str(), ended.status.code()), ("1\n", Some(7)), "{protocol:?}");
     let errors = text(&ended.stderr);
     assert!(errors.starts_with("gone\n") && errors.contains("exit code 7"), "{protocol:?}: {errors}");
-    // The input ends, and the command goes on.
+    // The command goes on after the end of its input.
     let drained = protocol.run(kubectl, "exec -i talker -c main -- sh -c cat>/dev/null;echo;hostname", "ignored");
     assert_eq!(text(&drained.stdout), "\ntalker\n", "{protocol:?}: {}", text(&drained.stderr));
 }
 
-fn attached(kubectl: &Kubectl, protocol: Protocol) {
+fn attach(kubectl: &Kubectl, protocol: Protocol) {
     let mut child = protocol.command(kubectl, "attach talker -c main -i").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // The log goes on, and what is typed comes back.
+    // The container's output goes on, and it echoes its input.
     assert!(lines.any(|line| line == "tick"), "{protocol:?}");
     child.stdin.take().unwrap().write_all(b"typed\n").unwrap();
     assert!(lines.any(|line| line == "typed"), "{protocol:?}");
@@ -154,8 +154,8 @@ fn attached(kubectl: &Kubectl, protocol: Protocol) {
     child.wait().unwrap();
 }
 
-/// `kubectl run -it` attaches to the container's own command.
-fn talked_to(kubectl: &Kubectl) {
+/// Runs pods with `kubectl run -i`, which attaches to the container's own command.
+fn attached_runs(kubectl: &Kubectl) {
     let said = kubectl.ok_args(&[
         "run",
         "once",
@@ -175,7 +175,7 @@ fn talked_to(kubectl: &Kubectl) {
     let debugger = "debug web -i --image=busybox --target=web --profile=general --container=look -- sh";
     let seen = kubectl.with_input(debugger, "echo inside\nexit\n").succeeded();
     assert!(seen.contains("inside\n"), "{seen}");
-    // A command ends as its words say.
+    // A simulated command ends with the exit code that its words name.
     kubectl.ok_args(&["create", "job", "fails", "--image=busybox", "--", "sh", "-c", "echo no; exit 3"]);
     wait::until("the job's pod has failed", || {
         let code = "jsonpath={.items[*].status.containerStatuses[0].state.terminated.exitCode}";
@@ -191,7 +191,7 @@ fn ports(kubectl: &Kubectl, protocol: Protocol) {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let address = forwarded(&lines.next().expect("an address, or it failed"));
         let expected = "container web of image nginx, port 8080.\n";
-        // Two at a time, and one after another.
+        // Two connections at the same time, and then one after another.
         let mut first = TcpStream::connect(&address).unwrap();
         write!(first, "GET /first HTTP/1.1\r\nHost: web\r\n").unwrap();
         for path in ["/a?b=c", "/d"] {
@@ -207,7 +207,7 @@ fn ports(kubectl: &Kubectl, protocol: Protocol) {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // Nobody listens there.
+    // No process listens on port 81.
     let mut child = protocol.command(kubectl, "port-forward pod/web :81").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(fetch(&forwarded(&lines.next().unwrap()), "/"), "");
@@ -218,7 +218,7 @@ fn ports(kubectl: &Kubectl, protocol: Protocol) {
     assert!(errors.contains("lost connection to pod"), "{protocol:?}: {errors}");
 }
 
-/// `Forwarding from 127.0.0.1:34567 -> 8080`
+/// Returns the address in a line of `kubectl port-forward`: `Forwarding from 127.0.0.1:34567 -> 8080`.
 fn forwarded(line: &str) -> String {
     line.split(' ').nth(2).unwrap_or_else(|| panic!("{line}")).to_owned()
 }
@@ -238,7 +238,7 @@ fn finish(mut stream: TcpStream) -> String {
     page
 }
 
-/// A user with read permissions only must not run commands through GET.
+/// Checks that a user with the verb `get` only cannot run commands or forward ports.
 fn permissions(kubectl: &Kubectl) {
     kubectl.ok("create role reader --verb=get --resource=pods,pods/exec,pods/portforward,pods/log");
     kubectl.ok("create rolebinding reader --role=reader --user=jane");
@@ -271,7 +271,7 @@ fn a_followed_log_ends(cluster: &Cluster) {
     wait::until("the next agent answers", || kubectl.run("logs talker -c main").success);
 }
 
-fn nobody_answers(kubectl: &Kubectl) {
+fn unreachable_agent(kubectl: &Kubectl) {
     kubectl.ok("annotate node node-1 orrery.dev/agent-endpoint=127.0.0.1:1 --overwrite");
     let refused = kubectl.fails("logs pulls");
     let expected = r#"Get "https://127.0.0.1:1/containerLogs/default/pulls/main": dial tcp 127.0.0.1:1: connect: connection refused"#;

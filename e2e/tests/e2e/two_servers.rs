@@ -1,4 +1,4 @@
-//! Two API servers on one etcd: each sees the other's writes, nothing is allocated twice, and each works alone.
+//! Tests two API servers on one etcd: each reads the other's writes, nothing is allocated twice, and each works alone.
 
 use crate::{etcd, program};
 use client::Client;
@@ -28,8 +28,8 @@ async fn pair(directory: &Path, etcd: &EtcdProcess, flags: &[&str]) -> [ApiServe
     [start("--advertise-address=10.0.0.1").await, start("--advertise-address=10.0.0.2").await]
 }
 
-/// The answer's code and body; 0 where none came.
-async fn code(client: &Client, request: RawRequest) -> (u16, Value) {
+/// Sends a request. Returns the code and the body of the answer; the code is 0 if there was no answer.
+async fn send(client: &Client, request: RawRequest) -> (u16, Value) {
     request.send(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
 }
 
@@ -37,14 +37,14 @@ fn config_map(name: &str) -> RawRequest {
     RawRequest::post(CONFIG_MAPS, json!({"metadata": {"name": name}}).to_string().as_str())
 }
 
-/// Retries like a client after a lost answer or 429.
+/// Creates a ConfigMap, and retries like a client after a lost answer or 429.
 async fn store(client: &Client, name: &str) {
-    let is_stored = async || matches!(code(client, config_map(name)).await.0, 201 | 409);
+    let is_stored = async || matches!(send(client, config_map(name)).await.0, 201 | 409);
     e2e::wait::until_async(&format!("{name} is stored"), is_stored).await;
 }
 
 async fn addresses(client: &Client) -> Vec<String> {
-    let subset = code(client, RawRequest::get(ENDPOINTS)).await.1["subsets"].clone();
+    let subset = send(client, RawRequest::get(ENDPOINTS)).await.1["subsets"].clone();
     let subsets = subset.as_array().cloned().unwrap_or_default();
     let all = subsets.iter().flat_map(|subset| subset["addresses"].as_array().cloned().unwrap_or_default());
     let mut all: Vec<String> = all.map(|address| address["ip"].as_str().unwrap().to_owned()).collect();
@@ -63,11 +63,11 @@ async fn two_servers_are_one_cluster() {
     for turn in 0..40 {
         let (writer, reader) = (&clients[turn % 2], &clients[(turn + 1) % 2]);
         let name = format!("m{turn}");
-        assert_eq!(code(writer, config_map(&name)).await.0, 201);
-        assert_eq!(code(reader, RawRequest::get(&format!("{CONFIG_MAPS}/{name}"))).await.0, 200);
-        let listed = code(reader, RawRequest::get(CONFIG_MAPS)).await.1;
+        assert_eq!(send(writer, config_map(&name)).await.0, 201);
+        assert_eq!(send(reader, RawRequest::get(&format!("{CONFIG_MAPS}/{name}"))).await.0, 200);
+        let listed = send(reader, RawRequest::get(CONFIG_MAPS)).await.1;
         assert_eq!(listed["items"].as_array().unwrap().len(), turn + 1);
-        assert_eq!(code(reader, config_map(&name)).await.0, 409);
+        assert_eq!(send(reader, config_map(&name)).await.0, 409);
     }
 
     let services = (0..50).map(|number| {
@@ -76,7 +76,7 @@ async fn two_servers_are_one_cluster() {
             "spec": {"type": "NodePort", "ports": [{"port": 80}], "ipFamilyPolicy": "PreferDualStack"},
         });
         let client = &clients[number % 2];
-        async move { code(client, RawRequest::post(SERVICES, body.to_string().as_str())).await }
+        async move { send(client, RawRequest::post(SERVICES, body.to_string().as_str())).await }
     });
     let made = join_all(services).await;
     assert!(made.iter().all(|(code, _)| *code == 201), "{made:?}");
@@ -88,7 +88,7 @@ async fn two_servers_are_one_cluster() {
     assert_eq!(addresses(&clients[1]).await, ["10.0.0.1", "10.0.0.2"]);
     first.stop();
     assert_eq!(addresses(&clients[1]).await, ["10.0.0.2"]);
-    let listed = code(&clients[1], RawRequest::get(SERVICES)).await.1;
+    let listed = send(&clients[1], RawRequest::get(SERVICES)).await.1;
     assert_eq!(listed["items"].as_array().unwrap().len(), 51);
 }
 
@@ -113,7 +113,7 @@ async fn servers_with_other_flags_tell_of_each_other() {
         let words = format!("another API server, at {address}:");
         log.lines().filter(|line| line.contains(&words)).map(str::to_owned).collect()
     };
-    // Those who were there first hear of it when they renew their leases.
+    // The first server logs the third one when it renews its own lease.
     for (server, others) in [(&third, ["10.0.0.1", "10.0.0.2"].as_slice()), (&first, &["10.0.0.3"])] {
         e2e::wait::until("it has told", || others.iter().all(|other| !log_lines(server, other).is_empty()));
     }
@@ -158,7 +158,7 @@ async fn a_lost_member_and_a_killed_server_stop_nobody() {
         store(&clients[1], &name).await;
         wanted.insert(name);
     }
-    let listed = code(&clients[1], RawRequest::get(CONFIG_MAPS)).await.1;
+    let listed = send(&clients[1], RawRequest::get(CONFIG_MAPS)).await.1;
     let names = listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
     assert_eq!(names.map(str::to_owned).collect::<BTreeSet<_>>(), wanted);
 }

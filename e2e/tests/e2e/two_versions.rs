@@ -1,4 +1,5 @@
-//! Resources with two served versions: both versions show the same object.
+//! Tests resources with two served versions: an object that is written through one is read and watched through the
+//! other.
 
 use client::watch::WatchEvent;
 use client::{Client, DeleteOptions, ListOptions};
@@ -17,7 +18,6 @@ fn object(target: &Target) -> Value {
     minimal::in_namespace(served, &name, NAMESPACE)
 }
 
-/// One object, two served versions: written through either, it is read and watched through the other.
 #[test]
 fn two_versions_show_one_object() {
     let pairs = [
@@ -31,13 +31,13 @@ fn two_versions_show_one_object() {
         let client = simulation.admin();
         for (a, b) in &pairs {
             for (written, read) in [(a, b), (b, a)] {
-                shown_through_the_other(&client, written, read).await;
+                check_other_version(&client, written, read).await;
             }
         }
     });
 }
 
-async fn shown_through_the_other(client: &Client, written: &Gvr, read: &Gvr) {
+async fn check_other_version(client: &Client, written: &Gvr, read: &Gvr) {
     let catalogue = Catalogue::builtin();
     let target = catalogue.by_gvr(written).expect("the table serves it");
     let reader = client.dynamic(read, NAMESPACE);

@@ -75,7 +75,7 @@ async fn nobody_talks_to_the_wrong_server() {
         let error = RawRequest::get("/version").send(&server.client(&connection)).await.unwrap_err().to_string();
         assert!(error.contains("invalid peer certificate"), "{error}");
     }
-    // The names by which pods and people know it.
+    // The server's certificate has the names that pods and users connect to.
     for name in
         ["localhost", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1"]
     {
@@ -86,7 +86,7 @@ async fn nobody_talks_to_the_wrong_server() {
     let authority = server.admin.server.strip_prefix("https://").unwrap();
     let mut plain = TcpStream::connect(authority).unwrap();
     plain.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut told = String::new();
-    plain.read_to_string(&mut told).unwrap();
-    assert_eq!(told, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
 }

@@ -1,4 +1,5 @@
-//! Every kind of bad request gets Kubernetes' code, reason and message, and nothing is stored.
+//! Tests that every kind of bad request is answered with Kubernetes' code, reason and message, and that nothing is
+//! stored.
 
 mod bodies;
 mod callers;
@@ -21,7 +22,7 @@ struct Case {
     request: RawRequest,
     code: u16,
     reason: &'static str,
-    /// A last `…` stands for the rest.
+    /// The whole message, or its beginning if it ends with `…`.
     message: String,
 }
 
@@ -42,15 +43,15 @@ impl Case {
         Self::new(request, 415, "UnsupportedMediaType", message)
     }
 
-    /// Where no group is, no Status is.
+    /// Expects the plain answer to a path without an API group, which is not a Status.
     fn no_route(request: RawRequest) -> Self {
         Self::new(request, 404, "", "404 page not found\n")
     }
 
-    /// Returns the difference between the answer and the row, if any.
+    /// Returns the expected and the actual answer if they differ.
     fn difference(&self, answer: &Answer) -> Option<String> {
         if answer.body.is_null() {
-            return (answer.code != self.code || answer.text != self.message).then(|| self.beside(answer));
+            return (answer.code != self.code || answer.text != self.message).then(|| self.describe(answer));
         }
         let text = |key: &str| answer.body[key].as_str().unwrap_or_default();
         let message = match self.message.strip_suffix('…') {
@@ -59,10 +60,10 @@ impl Case {
         };
         let whole = self.code < 400 || (answer.body["status"] == "Failure" && answer.body["code"] == self.code);
         let same = whole && message && answer.code == self.code && text("reason") == self.reason;
-        (!same).then(|| self.beside(answer))
+        (!same).then(|| self.describe(answer))
     }
 
-    fn beside(&self, answer: &Answer) -> String {
+    fn describe(&self, answer: &Answer) -> String {
         let Self { request, code, reason, message } = self;
         format!("{request}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.text)
     }
@@ -88,7 +89,7 @@ async fn bad_requests_on_etcd() {
 async fn refuses_everything(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
-    // On etcd a server would renew its lease now and then, and that is a write.
+    // Otherwise a server on etcd would renew its lease now and then, which is a write.
     let flags = ["--endpoint-reconciler-type=none"];
     let server = ApiServer::start_in(program(), data_dir, store, &flags).await;
     let admin = server.client(&server.admin);
@@ -105,8 +106,7 @@ async fn refuses_everything(store: Store<'_>) {
     assert_eq!(server.revision().await, before, "something was stored");
 }
 
-/// What `fieldValidation=Warn` and `Ignore` let pass is told in headers, or not at all; only in a dry run, for the
-/// table's sake.
+/// Checks that `fieldValidation=Warn` accepts unknown and duplicate fields with warnings, and `Ignore` without.
 #[tokio::test]
 async fn what_is_let_pass_is_warned_about() {
     let directory = tempfile::tempdir().unwrap();
@@ -121,8 +121,8 @@ async fn what_is_let_pass_is_warned_about() {
         let answer = RawRequest::post(&path, odd).send(&admin).await.unwrap();
         assert_eq!(answer.code, 201, "{}", answer.body);
         assert_eq!((&answer.body["data"]["a"], &answer.body["dta"]), (&Value::from("2"), &Value::Null));
-        let mut told: Vec<&str> = answer.headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();
-        told.sort_unstable_by(|a, b| b.cmp(a));
-        assert_eq!(told, warnings);
+        let mut found: Vec<&str> = answer.headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(found, warnings);
     }
 }

@@ -45,7 +45,7 @@ fn new_objects() -> Vec<Case> {
             "",
             "resourceVersion should not be set on objects to be created",
         ),
-        // All that is wrong, at once.
+        // One answer lists all errors.
         Case::invalid(
             RawRequest::post(DEPLOYMENTS, r#"{"metadata":{"name":"d"},"spec":{"replicas":-1}}"#),
             r#"Deployment.apps "d" is invalid: [spec.replicas: Invalid value: -1: must be greater than or equal to 0, spec.selector: Required value, spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]"#,

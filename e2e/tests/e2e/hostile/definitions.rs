@@ -1,4 +1,4 @@
-//! Random CustomResourceDefinitions: schemas of every form, and rules in CEL.
+//! Makes random CustomResourceDefinitions: schemas of every form, and rules in CEL.
 
 use component_base_testing::cel_pieces::CEL_PIECES;
 use proptest::collection::vec;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// The group of all of them.
+/// API group of all definitions.
 pub const GROUP: &str = "hostile.example";
 
-/// Rules that hold together, with something to go wrong when they run.
+/// Rules with correct syntax, most of which fail or cost much when they run.
 const RULES: &[&str] = &[
     "self == oldSelf",
     "self.a > self.b",
@@ -59,7 +59,7 @@ fn rule() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What stands beside the type of a node.
+/// Makes a further field of a schema, beside its type.
 fn companion() -> impl Strategy<Value = (&'static str, Value)> {
     let keys = vec![
         "format",
@@ -148,6 +148,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Makes the `spec` of an object, which does not follow the schema.
 fn content() -> impl Strategy<Value = Value> {
     let leaf = select(vec![
         Value::Null,
@@ -173,10 +174,11 @@ fn content() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What definitions are made of, and the objects that are tried under them.
+/// A definition, and objects of its kind.
 #[derive(Clone, Debug)]
 pub struct Case {
     schema: Value,
+    /// The `spec` of each object.
     pub contents: Vec<Value>,
 }
 
@@ -185,7 +187,7 @@ pub fn cases() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// Each case has a kind of its own, since definitions take time to go.
+    /// Returns the definition. Each case has its own kind, since a deletion takes time.
     pub fn definition(&self, plural: &str) -> Value {
         let root = json!({"type": "object", "properties": {"spec": self.schema}});
         let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": root}});

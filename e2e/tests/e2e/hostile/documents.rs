@@ -1,4 +1,4 @@
-//! Random bodies and patches, derived from a valid object.
+//! Makes random bodies and patches from a valid object.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,14 +12,14 @@ pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub const APPLY: &str = "application/apply-patch+yaml";
 
-/// A body and what it says of itself.
+/// A body and its content type.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub media_type: &'static str,
     pub text: String,
 }
 
-/// Values that fields seldom expect.
+/// Makes a value that a field seldom expects.
 fn odd_value() -> impl Strategy<Value = Value> {
     let deep =
         (0..60).fold(json!("deep"), |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({"a": inner}) });
@@ -75,28 +75,29 @@ fn odd_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// One change at a place that chance finds.
+/// A change of one value in an object.
 #[derive(Clone, Debug)]
 enum Change {
     Replace(Value),
     Remove,
-    /// Under an unknown name, or at the end of a list.
+    /// Adds a field with an unknown name, or an item at the end of a list.
     Add(Value),
-    /// A copy of itself beside it, where it is an item of a list.
-    Double,
+    /// Adds a copy of the item to its list. Does nothing to a field.
+    Duplicate,
 }
 
+/// Makes a change and the path of indexes to its value.
 fn change() -> impl Strategy<Value = (Vec<Index>, Change)> {
     let change = prop_oneof![
         4 => odd_value().prop_map(Change::Replace),
         2 => Just(Change::Remove),
         1 => odd_value().prop_map(Change::Add),
-        1 => Just(Change::Double),
+        1 => Just(Change::Duplicate),
     ];
     (vec(any::<Index>(), 1..6), change)
 }
 
-/// Walks down as the indexes say, and changes what is there.
+/// Changes the value at a path of indexes. A path may end early.
 fn apply(value: &mut Value, path: &[Index], change: &Change) {
     let Some((first, rest)) = path.split_first() else { return };
     match value {
@@ -110,7 +111,7 @@ fn apply(value: &mut Value, path: &[Index], change: &Change) {
                 Change::Replace(new) => drop(fields.insert(key, new.clone())),
                 Change::Remove => drop(fields.remove(&key)),
                 Change::Add(new) => drop(fields.insert("unknownField".into(), new.clone())),
-                Change::Double => {}
+                Change::Duplicate => {}
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -122,7 +123,7 @@ fn apply(value: &mut Value, path: &[Index], change: &Change) {
                 Change::Replace(new) => items[at] = new.clone(),
                 Change::Remove => drop(items.remove(at)),
                 Change::Add(new) => items.push(new.clone()),
-                Change::Double => items.push(items[at].clone()),
+                Change::Duplicate => items.push(items[at].clone()),
             }
         }
         _ => {}
@@ -138,19 +139,22 @@ fn changed(object: &Value) -> impl Strategy<Value = Value> + use<> {
     })
 }
 
-/// What can happen to a text.
+/// A damage to the text of a document.
 #[derive(Clone, Debug)]
 enum Damage {
     None,
+    /// Cuts the text off at a place.
     Cut(Index),
-    Put(Index, &'static str),
-    Before(&'static str),
+    /// Inserts a piece at a place.
+    Insert(Index, &'static str),
+    /// Inserts a piece at the beginning.
+    Prepend(&'static str),
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
     let pieces =
         vec!["\"", "{", "]", ",", "\\", "\t", "\u{0}", "&a ", "*a ", "!!float ", "- ", ": ", "\n", "\u{feff}", "%"];
-    // The first doubles a key; the second grows when its aliases are expanded.
+    // The first one duplicates a key. The second one grows when its aliases are expanded.
     let heads = vec![
         r#"{"kind":"Pod","kind":"#,
         "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n",
@@ -160,8 +164,8 @@ fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         6 => Just(Damage::None),
         1 => any::<Index>().prop_map(Damage::Cut),
-        1 => (any::<Index>(), select(pieces)).prop_map(|(at, piece)| Damage::Put(at, piece)),
-        1 => select(heads).prop_map(Damage::Before),
+        1 => (any::<Index>(), select(pieces)).prop_map(|(at, piece)| Damage::Insert(at, piece)),
+        1 => select(heads).prop_map(Damage::Prepend),
     ]
 }
 
@@ -170,27 +174,27 @@ fn damaged(text: &str, damage: &Damage) -> String {
     match damage {
         Damage::None => text.to_owned(),
         Damage::Cut(index) => text[..at(index)].to_owned(),
-        Damage::Put(index, piece) => {
+        Damage::Insert(index, piece) => {
             let (before, after) = text.split_at(at(index));
             format!("{before}{piece}{after}")
         }
-        Damage::Before(head) => format!("{head}{text}"),
+        Damage::Prepend(head) => format!("{head}{text}"),
     }
 }
 
-/// The last place not after `at` where a character begins.
+/// Returns the last place up to `at` at which a character begins.
 fn char_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|place| text.is_char_boundary(*place)).unwrap_or_default()
 }
 
-/// Bodies of POST and PUT. JSON is YAML, too.
+/// Makes bodies of POST and PUT. They are JSON, which is valid YAML too.
 pub fn bodies(object: &Value) -> impl Strategy<Value = Document> + use<> {
     let types = select(vec![JSON, JSON, YAML, "application/json; charset=utf-8", "text/plain", ""]);
     (changed(object), damage(), types)
         .prop_map(|(value, damage, media_type)| Document { media_type, text: damaged(&value.to_string(), &damage) })
 }
 
-/// Patches in all four forms.
+/// Makes patches in all four forms.
 pub fn patches(object: &Value) -> impl Strategy<Value = Document> + use<> {
     let merged = (changed(object), directive()).prop_map(|(mut value, (key, directive))| {
         if let Some(fields) = value.as_object_mut() {
@@ -206,7 +210,7 @@ pub fn patches(object: &Value) -> impl Strategy<Value = Document> + use<> {
         .prop_map(|((value, media_type), damage)| Document { media_type, text: damaged(&value.to_string(), &damage) })
 }
 
-/// What strategic merge patches say beside fields.
+/// Makes a directive of strategic merge patches, with its key.
 fn directive() -> impl Strategy<Value = (&'static str, Option<Value>)> {
     let keys = vec![
         "$patch",
@@ -230,7 +234,7 @@ fn directive() -> impl Strategy<Value = (&'static str, Option<Value>)> {
     (select(keys), proptest::option::of(values))
 }
 
-/// A JSON patch: places in the object, and some that are not there.
+/// Makes a JSON patch with paths of the object, and with some that do not exist.
 fn operations(object: &Value) -> impl Strategy<Value = Value> + use<> {
     let mut places = vec!["", "/", "/-", "/metadata/labels/-1", "/spec/0", "/~2", "no/slash"]
         .into_iter()
@@ -244,6 +248,7 @@ fn operations(object: &Value) -> impl Strategy<Value = Value> + use<> {
     vec(operation, 0..4).prop_map(Value::Array)
 }
 
+/// Collects the JSON pointers of all values.
 fn pointers(value: &Value, path: &str, into: &mut Vec<String>) {
     into.push(path.to_owned());
     match value {

@@ -1,11 +1,11 @@
-//! Random read requests: paths, parameters, selectors, tokens and headers.
+//! Makes random reads: paths, parameters, selectors, tokens and headers.
 
 use e2e::raw_request::RawRequest;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Pieces of paths, as they go over the wire.
+/// Pieces of paths, in their encoded form.
 const SEGMENTS: &[&str] = &[
     "api",
     "apis",
@@ -54,8 +54,8 @@ const SEGMENTS: &[&str] = &[
     "very-long-name-very-long-name-very-long-name-x",
 ];
 
-/// Where questions make sense.
-const PLACES: &[&str] = &[
+/// Paths that the server serves.
+const SERVED_PATHS: &[&str] = &[
     "/api/v1/namespaces/default/configmaps",
     "/api/v1/pods",
     "/api/v1/nodes",
@@ -123,7 +123,7 @@ const VALUES: &[&str] = &[
     "..",
 ];
 
-/// Of which selectors are made.
+/// Pieces of selectors.
 const WORDS: &[&str] = &[
     "a",
     "app",
@@ -175,7 +175,7 @@ const ACCEPTED: &[&str] = &[
 
 fn path() -> impl Strategy<Value = String> {
     let random = vec(select(SEGMENTS), 1..9).prop_map(|segments| format!("/{}", segments.join("/")));
-    prop_oneof![select(PLACES).prop_map(str::to_owned), random]
+    prop_oneof![select(SERVED_PATHS).prop_map(str::to_owned), random]
 }
 
 fn parameter() -> impl Strategy<Value = String> {
@@ -184,8 +184,8 @@ fn parameter() -> impl Strategy<Value = String> {
     (select(PARAMETERS), value).prop_map(|(name, value)| format!("{name}={value}"))
 }
 
-/// A watch is asked to end soon, unless chance has another opinion of it.
-pub fn questions() -> impl Strategy<Value = RawRequest> {
+/// Makes a read. A watch ends soon, unless a random parameter sets another timeout.
+pub fn reads() -> impl Strategy<Value = RawRequest> {
     let headers = (select(ACCEPTED), select(vec!["", "", "gzip", "identity;q=0", "W/\"x\"", "*, \"x\""]));
     (path(), vec(parameter(), 0..5), headers).prop_map(|(path, mut parameters, (accept, other))| {
         parameters.push("timeoutSeconds=1".into());

@@ -1,13 +1,13 @@
-//! The table of bindings with the features that break without each, and of bindings that Orrery does not need, with the
-//! reasons.
+//! Two tables of bindings: those that Orrery needs, each with the features that break without it, and the unused ones
+//! with the reasons.
 
 /// A binding that is needed.
 pub struct Needed {
     /// `name`, or `namespace/name`.
     pub binding: &'static str,
-    /// Who is refused without it. Others ask about somebody's rights, so that nobody is refused anything.
+    /// Whose requests are refused without it.
     pub is_refused: Refused,
-    /// The features that are not there without it.
+    /// Names of the features that break without it.
     pub breaks: &'static [&'static str],
 }
 
@@ -15,7 +15,7 @@ pub struct Needed {
 pub enum Refused {
     /// The binding's subjects.
     Subjects,
-    /// Nobody: the rights that it gives are asked about in reviews.
+    /// No caller's, since the binding's permissions are only checked in reviews.
     Nobody,
 }
 
@@ -25,8 +25,8 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
     Needed { binding, is_refused, breaks }
 }
 
-/// Where the manager reads nothing, no controller does anything. Nodes stay as they come, with the taint of new ones
-/// and without a range of addresses; a pod that is bound to one waits for the ConfigMap `kube-root-ca.crt`.
+/// Features that break when the controller manager cannot read: no controller does anything. New nodes keep their taint
+/// and get no pod CIDR. A pod that is bound to a node waits for the ConfigMap `kube-root-ca.crt`.
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
@@ -40,26 +40,27 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a disruption budget is counted",
     "a finished Job is cleaned up",
     "a namespace ends",
-    "a namespace is given an account",
-    "a namespace is told whom to trust",
-    "a node is given a range of addresses",
+    "a namespace gets a service account",
+    "a namespace gets the certificate authority",
+    "a node gets a pod CIDR",
     "a node renews its certificate",
     "a pod is evicted from a silent node",
-    "a pod is given a node",
+    "a pod gets a node",
     "a pod runs",
     "a pod without a node is deleted",
     "a policy is checked",
     "a quota is counted",
     "a role is aggregated",
     "a silent node is tainted",
-    "a token that has ended is deleted",
-    "an invited node joins",
+    "an expired token is deleted",
+    "a node joins with a bootstrap token",
     "cluster-info is signed",
     "the controller manager shows its pages",
     "what has no owner is deleted",
 ];
 
-/// Where no node says anything, all are silent, and then nobody is evicted: it may be the controllers who hear nothing.
+/// Features that break when no node reports. No pod is evicted then: if all nodes are silent, the fault may be the
+/// controllers' connection.
 const WITHOUT_NODES: &[&str] = &[
     "a Service has EndpointSlices",
     "a Service has Endpoints",
@@ -68,31 +69,31 @@ const WITHOUT_NODES: &[&str] = &[
     "a node renews its certificate",
     "a node renews its lease",
     "a pod is evicted from a silent node",
-    "a pod is given a node",
+    "a pod gets a node",
     "a pod runs",
     "a silent node is tainted",
-    "an invited node joins",
+    "a node joins with a bootstrap token",
     "nodes' agents show their pages",
     "the API server reads logs of nodes' agents",
 ];
 
-/// The collector, the quotas and who checks policies have to find out first what there is. Who cleans up a Job leaves
-/// its pods to the collector.
+/// Features that break without discovery, which the garbage collector, the quotas and the policy checker need. The
+/// cleanup of a finished Job leaves its pods to the garbage collector.
 const WITHOUT_DISCOVERY: &[&str] = &[
     "a finished Job is cleaned up",
     "a namespace ends",
     "a policy is checked",
     "a quota is counted",
-    "a user finds out what there is",
+    "a user reads discovery",
     "what has no owner is deleted",
 ];
 
-/// New nodes keep their taint, and choose the addresses of pods themselves.
+/// Features that break without the node controllers: new nodes keep their taint, and choose pod addresses themselves.
 const WITHOUT_NODE_CONTROLLERS: &[&str] = &[
     "a finished Job is cleaned up",
-    "a node is given a range of addresses",
+    "a node gets a pod CIDR",
     "a pod is evicted from a silent node",
-    "a pod is given a node",
+    "a pod gets a node",
     "a silent node is tainted",
 ];
 
@@ -102,15 +103,15 @@ pub const NEEDED: &[Needed] = &[
     needed(
         "system:kube-scheduler",
         Subjects,
-        &["a finished Job is cleaned up", "a pod is given a node", "the scheduler shows its pages"],
+        &["a finished Job is cleaned up", "a pod gets a node", "the scheduler shows its pages"],
     ),
-    needed("system:volume-scheduler", Subjects, &["a finished Job is cleaned up", "a pod is given a node"]),
+    needed("system:volume-scheduler", Subjects, &["a finished Job is cleaned up", "a pod gets a node"]),
     needed("system:orrery:node-fleet", Subjects, WITHOUT_NODES),
     needed("system:node-proxier", Subjects, &["proxies know a Service"]),
     needed("system:auth-delegator", Subjects, &["proxies show their pages"]),
     needed("system:kubelet-api-admin", Nobody, &["the API server reads logs of nodes' agents"]),
-    // Everybody.
-    needed("system:basic-user", Subjects, &["a user finds out who she is"]),
+    // All users.
+    needed("system:basic-user", Subjects, &["a user reads her user name"]),
     needed("system:discovery", Subjects, WITHOUT_DISCOVERY),
     needed("system:public-info-viewer", Subjects, &["anybody reads the version"]),
     needed("system:monitoring", Subjects, &["metrics are gathered"]),
@@ -128,8 +129,8 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:endpoint-controller", Subjects, &["a Service has Endpoints"]),
     needed("system:controller:endpointslice-controller", Subjects, &["a Service has EndpointSlices"]),
     needed("system:controller:endpointslicemirroring-controller", Subjects, &["Endpoints are mirrored"]),
-    needed("system:controller:service-account-controller", Subjects, &["a namespace is given an account"]),
-    // Every pod with a token of its account mounts the ConfigMap beside it.
+    needed("system:controller:service-account-controller", Subjects, &["a namespace gets a service account"]),
+    // Every pod with a service account token also mounts the ConfigMap with the certificate authority.
     needed(
         "system:controller:root-ca-cert-publisher",
         Subjects,
@@ -137,7 +138,7 @@ pub const NEEDED: &[Needed] = &[
             "a Service has EndpointSlices",
             "a Service has Endpoints",
             "a finished Job is cleaned up",
-            "a namespace is told whom to trust",
+            "a namespace gets the certificate authority",
             "a pod runs",
         ],
     ),
@@ -150,36 +151,41 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:resourcequota-controller", Subjects, &["a quota is counted"]),
     needed("system:controller:clusterrole-aggregation-controller", Subjects, &["a role is aggregated"]),
     needed("system:controller:validatingadmissionpolicy-status-controller", Subjects, &["a policy is checked"]),
-    // Certificates and invitations.
+    // Certificates and bootstrap tokens.
     needed(
         "system:controller:certificate-controller",
         Subjects,
-        &["an invited node joins", "a node renews its certificate"],
+        &["a node joins with a bootstrap token", "a node renews its certificate"],
     ),
     needed("kube-public/system:controller:bootstrap-signer", Subjects, &["cluster-info is signed"]),
-    needed("kube-system/system:controller:token-cleaner", Subjects, &["a token that has ended is deleted"]),
-    needed("invited-ask", Subjects, &["an invited node joins", "a node renews its certificate"]),
-    needed("invited-are-approved", Nobody, &["an invited node joins", "a node renews its certificate"]),
-    needed("nodes-are-approved", Nobody, &["a node renews its certificate"]),
+    needed("kube-system/system:controller:token-cleaner", Subjects, &["an expired token is deleted"]),
+    needed(
+        "kubeadm:kubelet-bootstrap",
+        Subjects,
+        &["a node joins with a bootstrap token", "a node renews its certificate"],
+    ),
+    needed(
+        "kubeadm:node-autoapprove-bootstrap",
+        Nobody,
+        &["a node joins with a bootstrap token", "a node renews its certificate"],
+    ),
+    needed("kubeadm:node-autoapprove-certificate-rotation", Nobody, &["a node renews its certificate"]),
 ];
 
 const NO_CONTROLLER: &str = "there is no such controller";
-const AS_MANAGER: &str = "everything is read under the manager's own name";
+const AS_MANAGER: &str = "the manager reads everything under its own user name";
 
-/// With the reason why nothing here asks for what they allow.
-pub const IDLE: &[(&str, &str)] = &[
-    ("cluster-admin", "system:masters is not asked about; the binding is there to be read"),
-    ("system:node", "nodes are judged by the Node authorizer; nobody is bound to it"),
-    ("system:kube-dns", "names of Services are answered by nobody here"),
-    (
-        "kube-system/system::extension-apiserver-authentication-reader",
-        "components are told of the authorities by their flags",
-    ),
+/// Bindings whose permissions nothing here uses, with the reasons.
+pub const UNUSED: &[(&str, &str)] = &[
+    ("cluster-admin", "system:masters is allowed everything without a check; the binding is only for readers"),
+    ("system:node", "the Node authorizer decides about nodes; the binding has no subjects"),
+    ("system:kube-dns", "no DNS server answers names of Services here"),
+    ("kube-system/system::extension-apiserver-authentication-reader", "components get the authorities by their flags"),
     ("kube-system/system::leader-locking-kube-controller-manager", "its cluster role has its Lease, too"),
     ("kube-system/system::leader-locking-kube-scheduler", "its cluster role has its Lease, too"),
     ("kube-system/system:controller:bootstrap-signer", AS_MANAGER),
     ("kube-system/system:controller:cloud-provider", "the simulated cloud has no configuration"),
-    ("system:controller:service-controller", "it is the cloud's manager's, which a cluster without a cloud has not"),
+    ("system:controller:service-controller", "only the cloud controller manager uses it, and it does not run here"),
     ("system:controller:route-controller", NO_CONTROLLER),
     ("system:controller:attachdetach-controller", NO_CONTROLLER),
     ("system:controller:daemon-set-controller", NO_CONTROLLER),

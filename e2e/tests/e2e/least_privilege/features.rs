@@ -1,32 +1,36 @@
-//! The features of a cluster, each with a check.
+//! The table of a cluster's features, each with the evidence that shows whether it works.
 
 use super::workload::SILENT_NODE;
 use e2e::simulation::part::Part;
 use serde_json::{Value, json};
 
-/// One thing that works, or does not.
+/// A feature that works or is broken.
 pub struct Feature {
     pub name: &'static str,
     pub shown_by: Evidence,
 }
 
-/// How one can tell.
+/// A way to check a feature.
 pub enum Evidence {
-    /// By all objects of a resource in a namespace: group, resource, namespace.
+    /// Checks all objects of a resource in a namespace: API group, resource, namespace.
     Objects(&'static str, &'static str, &'static str, fn(&[Value]) -> bool),
-    /// By an answer to somebody.
+    /// The caller's request for a path is answered with 200.
     Answer(Caller, &'static str),
-    /// By the answer to a review that somebody posts.
+    /// Checks the answer to a review that the caller posts to a path.
     Review(Caller, &'static str, fn() -> Value, fn(&Value) -> bool),
-    /// By whether a component lets a pod's account see a page of its own that everybody may see.
+    /// A component lets a pod's service account read its `/healthz`.
     Page(Part),
-    /// By the rules of a node's proxy.
+    /// Checks the rules of a node's proxy.
     ProxyRules(fn(&str) -> bool),
 }
 
+/// The sender of a request.
 pub enum Caller {
+    /// A client without credentials.
     Nobody,
+    /// A user with groups.
     User(&'static str, &'static [&'static str]),
+    /// The service account of a pod.
     Pod,
     Part(Part),
 }
@@ -40,16 +44,13 @@ const fn feature(name: &'static str, shown_by: Evidence) -> Feature {
 
 pub const FEATURES: &[Feature] = &[
     // Pods and nodes.
-    feature("a pod is given a node", Objects("", "pods", "default", |all| has(all, "unassigned", "/spec/nodeName"))),
+    feature("a pod gets a node", Objects("", "pods", "default", |all| has(all, "unassigned", "/spec/nodeName"))),
     feature("a pod runs", Objects("", "pods", "default", |all| named(all, "assigned")["status"]["phase"] == "Running")),
     feature(
         "a node renews its lease",
         Objects("coordination.k8s.io", "leases", "kube-node-lease", |all| has(all, "node-0", "/spec/renewTime")),
     ),
-    feature(
-        "a node is given a range of addresses",
-        Objects("", "nodes", "", |all| has(all, SILENT_NODE, "/spec/podCIDR")),
-    ),
+    feature("a node gets a pod CIDR", Objects("", "nodes", "", |all| has(all, SILENT_NODE, "/spec/podCIDR"))),
     feature(
         "a silent node is tainted",
         Objects("", "nodes", "", |all| {
@@ -61,7 +62,7 @@ pub const FEATURES: &[Feature] = &[
         "a pod is evicted from a silent node",
         Objects("", "pods", "default", |all| has(all, "on-silent-node", "/metadata/deletionTimestamp")),
     ),
-    feature("a pod ends when it is told to", Objects("", "pods", "default", |all| !is_there(all, "told-to-end"))),
+    feature("a deleted pod ends", Objects("", "pods", "default", |all| !is_there(all, "to-delete"))),
     feature("a pod without a node is deleted", Objects("", "pods", "default", |all| !is_there(all, "orphan"))),
     // Workloads.
     feature(
@@ -101,9 +102,12 @@ pub const FEATURES: &[Feature] = &[
     ),
     feature("proxies know a Service", ProxyRules(|rules| rules.contains("default/web"))),
     // Housekeeping.
-    feature("a namespace is given an account", Objects("", "serviceaccounts", "new", |all| is_there(all, "default"))),
     feature(
-        "a namespace is told whom to trust",
+        "a namespace gets a service account",
+        Objects("", "serviceaccounts", "new", |all| is_there(all, "default")),
+    ),
+    feature(
+        "a namespace gets the certificate authority",
         Objects("", "configmaps", "new", |all| is_there(all, "kube-root-ca.crt")),
     ),
     feature("a namespace ends", Objects("", "namespaces", "", |all| !is_there(all, "ending"))),
@@ -125,8 +129,8 @@ pub const FEATURES: &[Feature] = &[
             has(all, "policy", "/status/observedGeneration")
         }),
     ),
-    // Certificates and invitations.
-    feature("an invited node joins", Objects("", "nodes", "", |all| is_there(all, "guest-0"))),
+    // Certificates and bootstrap tokens.
+    feature("a node joins with a bootstrap token", Objects("", "nodes", "", |all| is_there(all, "guest-0"))),
     feature(
         "a node renews its certificate",
         Objects("certificates.k8s.io", "certificatesigningrequests", "", |all| {
@@ -140,14 +144,14 @@ pub const FEATURES: &[Feature] = &[
         Objects("", "configmaps", "kube-public", |all| has(all, "cluster-info", "/data/jws-kubeconfig-abcdef")),
     ),
     feature(
-        "a token that has ended is deleted",
+        "an expired token is deleted",
         Objects("", "secrets", "kube-system", |all| !is_there(all, "bootstrap-token-past00")),
     ),
-    // What everybody may.
+    // Requests that every user may send.
     feature("anybody reads the version", Answer(Nobody, "/version")),
-    feature("a user finds out what there is", Answer(User("ann", &[]), "/apis")),
+    feature("a user reads discovery", Answer(User("ann", &[]), "/apis")),
     feature(
-        "a user finds out who she is",
+        "a user reads her user name",
         Review(
             User("ann", &[]),
             "/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -168,8 +172,8 @@ pub const FEATURES: &[Feature] = &[
             Caller::Part(Part::Nodes),
             "/apis/authorization.k8s.io/v1/subjectaccessreviews",
             || {
-                let asked = json!({"verb": "get", "resource": "nodes", "subresource": "proxy", "name": "node-0"});
-                let spec = json!({"user": "kube-apiserver-kubelet-client", "groups": ["system:authenticated"], "resourceAttributes": asked});
+                let attributes = json!({"verb": "get", "resource": "nodes", "subresource": "proxy", "name": "node-0"});
+                let spec = json!({"user": "kube-apiserver-kubelet-client", "groups": ["system:authenticated"], "resourceAttributes": attributes});
                 json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
             },
             |review| review["status"]["allowed"] == true,

@@ -1,29 +1,30 @@
-//! Every component has exactly the permissions that it needs: bindings are removed, and exactly their features break.
-//! Bindings without common features are removed together.
+//! Tests that every component has exactly the permissions that it needs: if a binding is removed, exactly its features
+//! break. Bindings without common features are removed together.
 
+mod audit_summary;
 mod bindings;
+mod cluster_run;
 mod features;
-mod lap;
-mod ledger;
 mod processes;
 mod workload;
 
 use apiserver::bootstrap::roles;
-use bindings::{IDLE, NEEDED, Needed, Refused};
+use bindings::{NEEDED, Needed, Refused, UNUSED};
+use cluster_run::Outcome;
 use e2e::bootstrap_token;
-use lap::Outcome;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 const NOTHING: BTreeSet<&str> = BTreeSet::new();
 
-/// By binding (`name`, or `namespace/name`): its subjects, `User system:kube-scheduler`.
+/// Returns the subjects of each binding (`name`, or `namespace/name`), such as `User system:kube-scheduler`.
 fn subjects() -> BTreeMap<String, BTreeSet<String>> {
     let own = roles::objects().into_iter().filter(|own| own.resource.ends_with("bindings")).map(|own| own.object);
-    let invited = bootstrap_token::objects().into_iter().filter(|object| object["kind"] == "ClusterRoleBinding");
+    let of_joining_nodes =
+        bootstrap_token::objects().into_iter().filter(|object| object["kind"] == "ClusterRoleBinding");
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    own.chain(invited)
+    own.chain(of_joining_nodes)
         .map(|binding| {
             let (namespace, name) = (text(&binding["metadata"], "namespace"), text(&binding["metadata"], "name"));
             let subjects = binding["subjects"].as_array().into_iter().flatten();
@@ -37,10 +38,10 @@ fn subjects() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// Bindings that one lap does without together, as they break nothing in common.
+/// Bindings that are removed together in one run, since they share no feature.
 type Group<'a> = Vec<&'a Needed>;
 
-/// Divides the table into few groups, each binding into the first group that it shares no feature with.
+/// Divides the table into few groups. Each binding goes to the first group with which it shares no feature.
 fn groups(rows: &[Needed]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in rows {
@@ -53,7 +54,7 @@ fn groups(rows: &[Needed]) -> Vec<Group<'_>> {
     groups
 }
 
-/// What is not as the table has it after a lap without these bindings, in lines.
+/// Compares a run without these bindings with the table. Returns a line for each difference.
 fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut complaints = Vec::new();
     let expected: BTreeSet<&str> = group.iter().flat_map(|needed| needed.breaks).copied().collect();
@@ -63,13 +64,13 @@ fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, 
         complaints.push(format!("breaks {more:?} as well, and not {less:?}"));
     }
     let names = |caller: &String| {
-        let groups = outcome.ledger.callers.get(caller).into_iter().flatten().map(|group| format!("Group {group}"));
+        let groups = outcome.audit.callers.get(caller).into_iter().flatten().map(|group| format!("Group {group}"));
         groups.chain([format!("User {caller}")]).collect::<BTreeSet<String>>()
     };
-    let refused: Vec<_> = outcome.ledger.refused.iter().map(|(caller, asked)| (names(caller), asked)).collect();
-    for (names, asked) in &refused {
+    let refused: Vec<_> = outcome.audit.refused.iter().map(|(caller, requests)| (names(caller), requests)).collect();
+    for (names, requests) in &refused {
         if !group.iter().any(|needed| !subjects[needed.binding].is_disjoint(names)) {
-            complaints.push(format!("{names:?} is refused, too: {asked:?}"));
+            complaints.push(format!("{names:?} is refused, too: {requests:?}"));
         }
     }
     for needed in group {
@@ -81,32 +82,33 @@ fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, 
     complaints
 }
 
-/// The lap with every binding, which two tests look at.
+/// Returns the outcome of the run with every binding, which two tests use.
 fn with_everything() -> &'static Outcome {
     static OUTCOME: OnceLock<Outcome> = OnceLock::new();
-    OUTCOME.get_or_init(|| lap::without(&[]))
+    OUTCOME.get_or_init(|| cluster_run::without(&[]))
 }
 
 #[test]
 fn nobody_is_refused_and_every_binding_has_its_use() {
-    let Outcome { ledger, broken } = with_everything();
+    let Outcome { audit, broken } = with_everything();
     assert_eq!(*broken, NOTHING);
-    assert_eq!(ledger.refused, BTreeMap::new());
-    let asked_for = NEEDED.iter().filter(|needed| matches!(needed.is_refused, Refused::Subjects));
-    let expected: BTreeSet<String> = asked_for.map(|needed| needed.binding.to_owned()).collect();
-    assert_eq!(ledger.bindings, expected);
-    let listed = NEEDED.iter().map(|needed| needed.binding).chain(IDLE.iter().map(|(binding, _)| *binding));
+    assert_eq!(audit.refused, BTreeMap::new());
+    let refused_without = NEEDED.iter().filter(|needed| matches!(needed.is_refused, Refused::Subjects));
+    let expected: BTreeSet<String> = refused_without.map(|needed| needed.binding.to_owned()).collect();
+    assert_eq!(audit.bindings, expected);
+    let listed = NEEDED.iter().map(|needed| needed.binding).chain(UNUSED.iter().map(|(binding, _)| *binding));
     let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
     assert_eq!(listed, subjects().into_keys().collect());
-    assert_eq!(listed.len(), NEEDED.len() + IDLE.len());
+    assert_eq!(listed.len(), NEEDED.len() + UNUSED.len());
 }
 
-/// Of all roles, that of the fleet is the one that Kubernetes does not have.
+/// Compares the fleet's role with the fleet's requests. Kubernetes has no such role, so no list of Kubernetes' covers
+/// it.
 #[test]
 fn the_fleet_may_do_what_it_does_and_nothing_else() {
     const FLEET: &str = "system:orrery:node-fleet";
     const ON_BEHALF: &str = "impersonate-on:arbitrary-node:";
-    let Outcome { ledger, .. } = with_everything();
+    let Outcome { audit, .. } = with_everything();
     let is_its_role =
         |own: &roles::RoleObject| own.resource == "clusterroles" && own.object["metadata"]["name"] == FLEET;
     let role = roles::objects().into_iter().find(is_its_role).unwrap().object;
@@ -126,28 +128,29 @@ fn the_fleet_may_do_what_it_does_and_nothing_else() {
             }
         }
     }
-    // A server that cannot begin a watch with what there is would be asked for a list first.
+    // The right to list is needed only with servers that cannot begin a watch with the initial objects.
     may.retain(|right| !right.starts_with("list ") && !right.starts_with("impersonate:"));
-    assert_eq!(ledger.asked[FLEET], may);
+    assert_eq!(audit.requested[FLEET], may);
     let verbs =
-        ledger.asked["system:node:node-0"].iter().filter_map(|asked| asked.split(' ').next()).map(str::to_owned);
+        audit.requested["system:node:node-0"].iter().filter_map(|request| request.split(' ').next()).map(str::to_owned);
     assert_eq!(verbs.collect::<BTreeSet<_>>(), may_as_node);
 }
 
 #[test]
 fn nobody_misses_what_nobody_needs() {
-    let idle: Vec<&str> = IDLE.iter().map(|(binding, _)| *binding).collect();
-    let Outcome { ledger, broken } = lap::without(&idle);
+    let unused: Vec<&str> = UNUSED.iter().map(|(binding, _)| *binding).collect();
+    let Outcome { audit, broken } = cluster_run::without(&unused);
     assert_eq!(broken, NOTHING);
-    assert_eq!(ledger.refused, BTreeMap::new());
+    assert_eq!(audit.refused, BTreeMap::new());
 }
 
-/// One lap for a group. If it is not as the table has it, its bindings are looked at one by one, to name the wrong one.
-fn each_is_missed_for_what_it_is_for(groups: &[Group<'_>]) {
+/// Runs a cluster without each group. If the result differs from the table, repeats it for each binding of the group
+/// alone, to name the wrong one.
+fn check_groups(groups: &[Group<'_>]) {
     let subjects = subjects();
     let complaints = |group: &[&Needed]| {
         let bindings: Vec<&str> = group.iter().map(|needed| needed.binding).collect();
-        let lines = complaints(group, &lap::without(&bindings), &subjects);
+        let lines = complaints(group, &cluster_run::without(&bindings), &subjects);
         lines.iter().map(|line| format!("\n{}: {line}", bindings.join(" and "))).collect::<Vec<String>>()
     };
     let mut wrong = Vec::new();
@@ -161,18 +164,18 @@ fn each_is_missed_for_what_it_is_for(groups: &[Group<'_>]) {
     assert!(wrong.is_empty(), "{}", wrong.concat());
 }
 
-// In two parts, which run at the same time.
+// The groups are divided into two tests, which run at the same time.
 
 #[test]
 fn without_a_binding_what_it_is_for_breaks_and_nothing_else() {
     let groups = groups(NEEDED);
-    each_is_missed_for_what_it_is_for(&groups[..groups.len() / 2]);
+    check_groups(&groups[..groups.len() / 2]);
 }
 
 #[test]
 fn without_another_binding_what_it_is_for_breaks_and_nothing_else() {
     let groups = groups(NEEDED);
-    each_is_missed_for_what_it_is_for(&groups[groups.len() / 2..]);
+    check_groups(&groups[groups.len() / 2..]);
 }
 
 #[test]

@@ -1,21 +1,21 @@
-//! The users of the components' requests under `orrery up`.
+//! Tests under which user names the components send their requests under `orrery up`.
 
-use super::ledger::{self, Ledger};
+use super::audit_summary::{self, AuditSummary};
 use crate::cluster_with;
 use e2e::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who may change something, but for reviews, leases and events.
+/// Beginnings of user names that may write objects.
 const WRITERS: [&str; 4] =
     ["kubernetes-admin", "system:kube-scheduler", "system:node:node-", "system:serviceaccount:kube-system:"];
-/// What those write who otherwise read.
+/// Parts of the requests that every component may send: reviews, Leases, Events and service accounts.
 const OF_EVERY_COMPONENT: [&str; 5] =
     ["tokenreviews", "subjectaccessreviews", "coordination.k8s.io leases", "events", "serviceaccounts"];
 
 #[test]
 fn everybody_calls_under_a_name_of_his_own() {
     let directory = tempfile::tempdir().unwrap();
-    let audit = ledger::audit(directory.path());
+    let audit = audit_summary::options(directory.path());
     let [policy, log] = [audit.audit_policy_file, audit.audit_log_path].map(|path| path.unwrap().display().to_string());
     let flags =
         [format!("--apiserver-arg=audit-policy-file={policy}"), format!("--apiserver-arg=audit-log-path={log}")];
@@ -24,23 +24,23 @@ fn everybody_calls_under_a_name_of_his_own() {
     kubectl.ok("create deployment web --image=nginx");
     kubectl.ok("rollout status deployment/web --timeout=60s");
     kubectl.ok("logs deployment/web");
-    let ledger = Ledger::read(directory.path());
-    assert_eq!(ledger.refused, BTreeMap::new());
+    let summary = AuditSummary::read(directory.path());
+    assert_eq!(summary.refused, BTreeMap::new());
     let in_group = |group: &str| -> BTreeSet<&str> {
-        let members = ledger.callers.iter().filter(|(_, groups)| groups.contains(group));
+        let members = summary.callers.iter().filter(|(_, groups)| groups.contains(group));
         members.map(|(name, _)| name.as_str()).collect()
     };
     assert_eq!(in_group("system:masters"), ["kubernetes-admin"].into());
     assert_eq!(in_group("system:nodes"), ["system:node:node-0", "system:node:node-1", "system:node:node-2"].into());
     for account in ["deployment-controller", "replicaset-controller", "node-controller", "service-account-controller"] {
         let name = format!("system:serviceaccount:kube-system:{account}");
-        assert!(ledger.callers.contains_key(&name), "{name}");
+        assert!(summary.callers.contains_key(&name), "{name}");
     }
-    for (caller, asked) in &ledger.asked {
+    for (caller, requests) in &summary.requested {
         let writes =
-            |asked: &&String| !["get", "list", "watch"].iter().any(|verb| asked.starts_with(&format!("{verb} ")));
-        let own = |asked: &&String| !OF_EVERY_COMPONENT.iter().any(|what| asked.contains(what));
-        let others: Vec<&String> = asked.iter().filter(writes).filter(own).collect();
+            |request: &&String| !["get", "list", "watch"].iter().any(|verb| request.starts_with(&format!("{verb} ")));
+        let own = |request: &&String| !OF_EVERY_COMPONENT.iter().any(|what| request.contains(what));
+        let others: Vec<&String> = requests.iter().filter(writes).filter(own).collect();
         let may = WRITERS.iter().any(|writer| caller.starts_with(writer));
         assert!(may || others.is_empty(), "{caller}: {others:?}");
     }

@@ -1,9 +1,9 @@
-//! The administrator's objects, which give every component of Orrery work.
+//! The objects that the administrator creates, so that every component has work.
 
 use e2e::bootstrap_token;
 use serde_json::{Value, json};
 
-/// A node that nobody speaks for.
+/// Name of a node that no kubelet reports for.
 pub const SILENT_NODE: &str = "silent";
 const IMAGE: &str = "nginx:1";
 
@@ -33,8 +33,8 @@ fn pod(name: &str, spec: Value) -> Value {
     object("v1", "Pod", "default", name, json!({"metadata": {"labels": {"app": name}}, "spec": pod_spec(spec)}))
 }
 
-/// What has pods of its own, one each.
-fn of_pods(api_version: &str, kind: &str, name: &str) -> Value {
+/// Returns an object of a kind that creates pods, with one replica.
+fn workload(api_version: &str, kind: &str, name: &str) -> Value {
     let labels = json!({"app": name});
     let selector = if kind == "ReplicationController" { labels.clone() } else { json!({"matchLabels": labels}) };
     let template = json!({"metadata": {"labels": labels}, "spec": pod_spec(json!({}))});
@@ -50,12 +50,12 @@ fn job_spec(more: Value) -> Value {
     spec
 }
 
-/// In the order in which they are created.
+/// Returns all objects, in the order in which they are created.
 pub fn objects() -> Vec<Value> {
     [accounts(), nodes_and_pods(), controllers(), services(), housekeeping(), certificates()].concat()
 }
 
-/// What pods need before there is a controller to make it.
+/// Returns the service account that pods need before its controller runs.
 fn accounts() -> Vec<Value> {
     vec![object("v1", "ServiceAccount", "default", "default", json!({}))]
 }
@@ -67,7 +67,7 @@ fn nodes_and_pods() -> Vec<Value> {
         pod("unassigned", json!({})),
         pod("assigned", json!({"nodeName": "node-0"})),
         pod("on-silent-node", json!({"nodeName": SILENT_NODE, "tolerations": tolerations})),
-        pod("told-to-end", json!({"nodeName": "node-0"})),
+        pod("to-delete", json!({"nodeName": "node-0"})),
         pod("orphan", json!({"nodeName": "nowhere"})),
     ]
 }
@@ -77,9 +77,9 @@ fn controllers() -> Vec<Value> {
     let cron = json!({"schedule": "* * * * *", "jobTemplate": {"spec": job_spec(json!({}))}});
     let budget = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "assigned"}}});
     vec![
-        of_pods("apps/v1", "Deployment", "deployment"),
-        of_pods("apps/v1", "ReplicaSet", "replicaset"),
-        of_pods("v1", "ReplicationController", "controller"),
+        workload("apps/v1", "Deployment", "deployment"),
+        workload("apps/v1", "ReplicaSet", "replicaset"),
+        workload("v1", "ReplicationController", "controller"),
         job("job", json!({})),
         job("brief", json!({"ttlSecondsAfterFinished": 0})),
         object("batch/v1", "CronJob", "default", "every-minute", json!({"spec": cron})),

@@ -1,25 +1,26 @@
-//! `Ledger`: the requests of each user, the refusals, and the bindings that allowed requests, from the audit log.
+//! `AuditSummary`: reads the audit log, and collects each user's requests and refusals, and the bindings that allowed
+//! requests.
 
 use apiserver::audit::options::AuditOptions;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Everything that was asked for.
+/// All requests of a run.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    /// By caller: what was answered with 403.
+pub struct AuditSummary {
+    /// Requests that were answered with 403, by caller.
     pub refused: BTreeMap<String, BTreeSet<String>>,
-    /// Bindings that allowed something: `name`, or `namespace/name`.
+    /// Bindings that allowed a request: `name`, or `namespace/name`.
     pub bindings: BTreeSet<String>,
-    /// By caller, the groups that it was in. Who is impersonated is one, too.
+    /// Groups of each caller. An impersonated user is a caller too.
     pub callers: BTreeMap<String, BTreeSet<String>>,
-    /// By caller: verbs and resources that somebody was asked about.
-    pub asked: BTreeMap<String, BTreeSet<String>>,
+    /// Requests (verb and resource) of each caller.
+    pub requested: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Flags under which the API server writes down each request and who allowed it.
-pub fn audit(folder: &Path) -> AuditOptions {
+/// Returns options with which the API server logs each request and the binding that allowed it.
+pub fn options(folder: &Path) -> AuditOptions {
     let policy = folder.join("policy.json");
     let rules = json!([{"level": "Metadata"}]);
     let text = json!({
@@ -31,13 +32,13 @@ pub fn audit(folder: &Path) -> AuditOptions {
     options
 }
 
-impl Ledger {
-    /// Of what `audit` has made a server write down.
+impl AuditSummary {
+    /// Reads the log of a server that ran with `options`.
     pub fn read(folder: &Path) -> Self {
-        let mut ledger = Self::default();
+        let mut summary = Self::default();
         let log = std::fs::read_to_string(folder.join("audit.log")).unwrap();
-        log.lines().for_each(|line| ledger.add(&serde_json::from_str(line).unwrap()));
-        ledger
+        log.lines().for_each(|line| summary.add(&serde_json::from_str(line).unwrap()));
+        summary
     }
 
     fn add(&mut self, event: &Value) {
@@ -48,12 +49,12 @@ impl Ledger {
         }
         let caller =
             name(if event["impersonatedUser"].is_null() { &event["user"] } else { &event["impersonatedUser"] });
-        let asked = asked(event);
+        let request = request(event);
         if event["responseStatus"]["code"] == 403 {
             let why = event["responseStatus"]["message"].as_str().unwrap_or_default();
-            self.refused.entry(caller.clone()).or_default().insert(format!("{asked}: {why}"));
+            self.refused.entry(caller.clone()).or_default().insert(format!("{request}: {why}"));
         }
-        self.asked.entry(caller).or_default().insert(asked);
+        self.requested.entry(caller).or_default().insert(request);
         let reason = event["annotations"]["authorization.k8s.io/reason"].as_str().unwrap_or_default();
         self.bindings.extend(binding(reason));
     }
@@ -63,8 +64,8 @@ fn name(user: &Value) -> String {
     user["username"].as_str().unwrap_or_default().to_owned()
 }
 
-/// `update apps deployments/status`, or `get /version`.
-fn asked(event: &Value) -> String {
+/// Returns the request of an event, as `update apps deployments/status` or `get /version`.
+fn request(event: &Value) -> String {
     let verb = event["verb"].as_str().unwrap_or_default();
     let object = &event["objectRef"];
     let text = |key: &str| object[key].as_str().unwrap_or_default();
@@ -77,7 +78,7 @@ fn asked(event: &Value) -> String {
     format!("{verb} {group} {}{subresource}", text("resource"))
 }
 
-/// `RBAC: allowed by RoleBinding "b/ns" of …` is `ns/b`.
+/// Returns the binding in a reason: `ns/b` for `RBAC: allowed by RoleBinding "b/ns" of …`.
 fn binding(reason: &str) -> Option<String> {
     let (kind, rest) = reason.strip_prefix("RBAC: allowed by ")?.split_once(" \"")?;
     let named = rest.split('"').next()?;

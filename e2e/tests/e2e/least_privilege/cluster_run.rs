@@ -1,7 +1,7 @@
-//! `Lap`: one run of a whole cluster without some bindings, long enough for every feature.
+//! Runs a whole cluster without some bindings, long enough for every feature, and checks which features work.
 
+use super::audit_summary::{self, AuditSummary};
 use super::features::{Caller, Evidence, FEATURES, Feature};
-use super::ledger::{self, Ledger};
 use super::workload::{self, SILENT_NODE};
 use apiserver::Config;
 use client::delegated_auth::DelegatedAuth;
@@ -27,25 +27,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// In which everything has come about that will: the longest are a minute until a CronJob is due, and what the
-/// collector of pods waits.
-const LENGTH: Duration = Duration::from_secs(100);
+/// Virtual time in which every feature shows. The slowest are a CronJob, which is due after a minute, and the pod
+/// garbage collector.
+const RUN_TIME: Duration = Duration::from_secs(100);
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// How it went.
+/// The result of a run.
 pub struct Outcome {
-    pub ledger: Ledger,
-    /// Names of features that are not there.
+    pub audit: AuditSummary,
+    /// Names of the features that do not work.
     pub broken: BTreeSet<&'static str>,
 }
 
-struct Lap {
+/// A running cluster and its features.
+struct ClusterRun {
     cluster: InProcess,
     processes: Vec<Env>,
     proxies: Proxies,
-    /// Of an account of a pod.
+    /// Token of a pod's service account.
     token: String,
-    /// Looked at once: by path.
+    /// Lists that were read at the end, by path.
     lists: BTreeMap<String, Vec<Value>>,
 }
 
@@ -54,7 +55,7 @@ pub fn without(bindings: &[&str]) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config { audit: ledger::audit(folder.path()), ..Config::default() };
+        let mut config = Config { audit: audit_summary::options(folder.path()), ..Config::default() };
         config.tokens.enable_bootstrap_token_auth = true;
         let cluster = InProcess::start(1, config).await;
         for object in workload::objects() {
@@ -67,23 +68,23 @@ pub fn without(bindings: &[&str]) -> Outcome {
         for binding in bindings {
             remove(&admin, binding).await;
         }
-        let mut lap = Lap::start(cluster, token);
-        lap.cluster.env.sleep(LENGTH / 4).await;
+        let mut run = ClusterRun::start(cluster, token);
+        run.cluster.env.sleep(RUN_TIME / 4).await;
         admin
             .dynamic(&Gvr::new("", "v1", "pods"), "default")
-            .delete("told-to-end", &DeleteOptions::default())
+            .delete("to-delete", &DeleteOptions::default())
             .await
             .unwrap();
-        lap.cluster.env.sleep(LENGTH * 3 / 4).await;
+        run.cluster.env.sleep(RUN_TIME * 3 / 4).await;
         let mut broken = BTreeSet::new();
         for Feature { name, shown_by } in FEATURES {
-            if !lap.holds(shown_by).await {
+            if !run.has(shown_by).await {
                 broken.insert(*name);
             }
         }
-        let processes = std::mem::take(&mut lap.processes);
-        lap.cluster.stop(&processes).await;
-        Outcome { ledger: Ledger::read(folder.path()), broken }
+        let processes = std::mem::take(&mut run.processes);
+        run.cluster.stop(&processes).await;
+        Outcome { audit: AuditSummary::read(folder.path()), broken }
     })
 }
 
@@ -101,8 +102,8 @@ async fn remove(admin: &Client, binding: &str) {
     bindings.delete(name, &DeleteOptions::default()).await.unwrap_or_else(|error| panic!("{binding}: {error}"));
 }
 
-/// Nobody else stands, so nobody need be in a hurry.
-fn unhurried() -> LeaderElectionOptions {
+/// Returns options with few renewals, since no other candidate waits for the lease.
+fn slow_leader_election() -> LeaderElectionOptions {
     LeaderElectionOptions {
         leader_elect_lease_duration: Duration::from_secs(60),
         leader_elect_renew_deadline: Duration::from_secs(50),
@@ -114,19 +115,19 @@ fn unhurried() -> LeaderElectionOptions {
 fn controllers() -> controller_manager::Settings {
     let mut settings = controller_manager::Settings {
         controllers: ["*", "bootstrap-signer-controller", "token-cleaner-controller"].map(str::to_owned).into(),
-        leader_election: unhurried(),
+        leader_election: slow_leader_election(),
         root_ca_pem: Some(fixtures::authority_pem()),
         service_account_key: Some(SigningKey::from_pem(fixtures::SERVICE_ACCOUNT_KEY).unwrap()),
         signers: signers([SignerName::ApiServerClientKubelet]),
         node_startup_grace_period: Duration::from_secs(20),
         ..controller_manager::Settings::default()
     };
-    // Five minutes of it are over when it is issued: it is exchanged within another two.
+    // A certificate's validity begins five minutes before it is issued, so it is renewed within another two.
     settings.signing.cluster_signing_duration = Duration::from_secs(120);
     settings
 }
 
-impl Lap {
+impl ClusterRun {
     fn start(cluster: InProcess, token: String) -> Self {
         let process = |part: Part| cluster.process(&format!("{part}/1"));
         let manager = process(Part::ControllerManager);
@@ -134,15 +135,16 @@ impl Lap {
         cluster.run(Part::ControllerManager, &manager, running);
 
         let scheduler = process(Part::Scheduler);
-        let settings = scheduler::Settings { leader_election: unhurried(), ..scheduler::Settings::default() };
+        let settings =
+            scheduler::Settings { leader_election: slow_leader_election(), ..scheduler::Settings::default() };
         cluster.run(Part::Scheduler, &scheduler, |client| scheduler::run_with(client, settings, scheduler.clone()));
 
         let nodes = process(Part::Nodes);
         let settings = kubelet_sim::Settings { nodes: 1, ..kubelet_sim::Settings::default() };
         cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
 
-        // Another fleet, whose nodes have certificates of their own.
-        let guests = cluster.process("guests/1");
+        // A second fleet, whose node joins with a bootstrap token and gets its own certificate.
+        let joining = cluster.process("guests/1");
         let bootstrap = Bootstrap { connection: bootstrap_token::connection(SERVER), rotates: true, cert_dir: None };
         let settings = kubelet_sim::Settings {
             nodes: 1,
@@ -150,7 +152,7 @@ impl Lap {
             bootstrap: Some(bootstrap),
             ..kubelet_sim::Settings::default()
         };
-        cluster.run(Part::Nodes, &guests, |client| kubelet_sim::run_with(client, settings, guests.clone()));
+        cluster.run(Part::Nodes, &joining, |client| kubelet_sim::run_with(client, settings, joining.clone()));
 
         let proxy = process(Part::Proxies);
         let proxies = Proxies::new(&cluster.client(&proxy, Part::Proxies.user()), &proxy_sim::Settings::default());
@@ -158,7 +160,7 @@ impl Lap {
         proxy.spawn(async move { running.run().await });
         Self {
             cluster,
-            processes: vec![guests, nodes, proxy, scheduler, manager],
+            processes: vec![joining, nodes, proxy, scheduler, manager],
             proxies,
             token,
             lists: BTreeMap::new(),
@@ -177,7 +179,8 @@ impl Lap {
         }
     }
 
-    async fn holds(&mut self, evidence: &Evidence) -> bool {
+    /// Returns true if the evidence shows that the feature works.
+    async fn has(&mut self, evidence: &Evidence) -> bool {
         match evidence {
             Evidence::Objects(group, resource, namespace, holds) => {
                 let gvr = Gvr::new(*group, "v1", *resource);
