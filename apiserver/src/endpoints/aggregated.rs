@@ -33,12 +33,12 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 
 pub async fn answer(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Response<Body> {
     if !remote.is_available {
-        call.record.passed_on(remote, Err("it is not available"));
+        call.record.trace_aggregation(remote, Err("it is not available"));
         return unavailable();
     }
     let answer = pass_on(call, remote, body).await;
     let told = answer.as_ref().map(Response::status).map_err(ToString::to_string);
-    call.record.passed_on(remote, told.as_ref().copied().map_err(String::as_str));
+    call.record.trace_aggregation(remote, told.as_ref().copied().map_err(String::as_str));
     match answer {
         Ok(answer) => passed_back(call, answer),
         Err(CallError::Unresolved(error)) => {

@@ -12,6 +12,6 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let form = call.form()?;
     let version = call.info.query.text("resourceVersion");
     let object = call.server.registry.read_object(target, call.namespace(target), &call.info.name, version).await?;
-    call.record.read(1, object.revision);
+    call.record.trace_read(1, object.revision);
     present::object(call, target, &form, 200, &object)
 }

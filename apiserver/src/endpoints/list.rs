@@ -30,7 +30,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
     let selection = Selection::of(target, call.namespace(target), name, &options)?;
     let listed = call.server.registry.read_list(target, &selection, &options).await?;
-    call.record.read(listed.objects.len(), listed.revision);
+    call.record.trace_read(listed.objects.len(), listed.revision);
     if is_streamed(&form) {
         return respond(call, target, &form, listed);
     }

@@ -276,7 +276,7 @@ impl Call<'_> {
         check: impl FnOnce(&Value) -> Result<(), Status> + Send,
     ) -> registry::Result<()> {
         let outcome = self.server.registry.admit_action(operation, mutation, body, check).await;
-        self.record.heard(mutation);
+        self.record.take_notes(mutation);
         outcome
     }
 
@@ -286,8 +286,8 @@ impl Call<'_> {
         outcome: registry::Result<T>,
         object: impl Fn(&T) -> &Arc<Object>,
     ) -> registry::Result<T> {
-        self.record.heard(mutation);
-        outcome.inspect(|outcome| self.record.stored(self.server, object(outcome)))
+        self.record.take_notes(mutation);
+        outcome.inspect(|outcome| self.record.set_stored(self.server, object(outcome)))
     }
 
     /// When the caller is told that it took too long; streams have no such time.

@@ -57,7 +57,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         }
         Err(error) => return Err(registry::Error::from(error).into()),
     };
-    call.record.watches();
+    call.record.trace_watch();
     let meters = server.records.metrics.requests.watch(call.info);
     meters.open.inc();
     let stream = Stream {

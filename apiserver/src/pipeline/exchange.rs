@@ -1,4 +1,4 @@
-//! `Exchange`: one request on its way through the stages, and what they have found out about it.
+//! `Exchange`: one request on its way through the stages, with what the stages have learned about it.
 
 use super::refusal::Refusal;
 use crate::record::Record;
@@ -11,18 +11,18 @@ use request::UserInfo;
 use request::info::RequestInfo;
 use std::sync::Arc;
 
-/// What the stages share about one request.
+/// The state of one request that the stages share.
 pub struct Exchange<'r> {
     pub server: &'r Arc<Server>,
     pub info: &'r RequestInfo,
     pub parts: &'r mut Parts,
     pub record: &'r mut Record,
-    /// `None` once the handler has taken it.
+    /// The request's body. `None` once the handler has taken it.
     pub body: Option<Body>,
-    /// Whom the request acts as: the authenticated user, later the impersonated one. An error until authentication has
-    /// succeeded.
+    /// The user that the request acts as: the authenticated one, later the impersonated one. An error until
+    /// authentication has succeeded.
     pub user: Result<UserInfo, Status>,
-    /// Held while the request is served.
+    /// The seat of the priority level, held while the request is served.
     pub seat: Option<Seat>,
 }
 
@@ -38,7 +38,7 @@ impl<'r> Exchange<'r> {
         Self { server, info, parts, record, body: Some(body), user, seat: None }
     }
 
-    /// The user that the request acts as, or the refusal of an unknown one.
+    /// Returns the user that the request acts as, or a refusal when authentication has failed.
     pub fn user(&self) -> Result<&UserInfo, Refusal> {
         self.user.as_ref().map_err(|status| Refusal::of(status.clone()))
     }

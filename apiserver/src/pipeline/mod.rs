@@ -1,7 +1,7 @@
-//! The stages that every request passes, in order, as a list of values.
+//! The request pipeline: the list of stages that every request passes, and the driver that runs them in order.
 //!
-//! One driver runs them: it times each stage, begins its part of a trace, and ends with the first stage that answers or
-//! refuses. Corresponds to DefaultBuildHandlerChain in k8s.io/apiserver/pkg/server/config.go.
+//! The driver times each stage and records its start in the request's trace. It ends with the first stage that answers or
+//! refuses the request. Corresponds to DefaultBuildHandlerChain in k8s.io/apiserver/pkg/server/config.go.
 
 mod exchange;
 mod refusal;
@@ -26,17 +26,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a stage says: go on, or answer with this.
-type Outcome = Result<ControlFlow<Response<Body>>, Refusal>;
+/// The result of a stage: go on to the next stage, answer with this response, or refuse the request.
+type StageResult = Result<ControlFlow<Response<Body>>, Refusal>;
 
 /// One stage of the pipeline.
 struct Stage {
-    run: for<'a> fn(&'a mut Exchange<'_>) -> BoxFuture<'a, Outcome>,
-    /// Counts and times what the stage decided.
-    measure: fn(&Exchange<'_>, &Outcome, Duration),
+    run: for<'a> fn(&'a mut Exchange<'_>) -> BoxFuture<'a, StageResult>,
+    /// Records metrics of the stage's result and duration.
+    measure: fn(&Exchange<'_>, &StageResult, Duration),
 }
 
-/// The stages in their order. The last one answers.
+/// The stages in the order in which they run. The last one always answers or refuses.
 const STAGES: &[Stage] = &[
     Stage { run: |exchange| Box::pin(stages::authenticate(exchange)), measure: stages::count_authentication },
     Stage { run: |exchange| Box::pin(stages::audit(exchange)), measure: unmeasured },
@@ -46,24 +46,24 @@ const STAGES: &[Stage] = &[
     Stage { run: |exchange| Box::pin(stages::handle(exchange)), measure: unmeasured },
 ];
 
-/// The stage has no metric of its own.
-fn unmeasured(_: &Exchange<'_>, _: &Outcome, _: Duration) {}
+/// Does nothing: for stages without a metric of their own.
+fn unmeasured(_: &Exchange<'_>, _: &StageResult, _: Duration) {}
 
-/// A response holds for the user who asked, once.
+/// The default Cache-Control: a response is for one user and for one request.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
-/// Answers one request and records it. A write goes on to its end when the client goes away meanwhile.
+/// Answers one request and records it. A write runs to its end even if the client disconnects meanwhile.
 pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
     if info.is_write() {
-        RunToCompletion::new(&server.env.clone(), answered(server, parts, body, info)).await
+        RunToCompletion::new(&server.env.clone(), respond_and_record(server, parts, body, info)).await
     } else {
-        answered(server, parts, body, info).await
+        respond_and_record(server, parts, body, info).await
     }
 }
 
-async fn answered(server: Arc<Server>, mut parts: Parts, body: Body, info: RequestInfo) -> Response<Body> {
+async fn respond_and_record(server: Arc<Server>, mut parts: Parts, body: Body, info: RequestInfo) -> Response<Body> {
     let mut record = Record::begin(&server, &info, &parts);
     let cors = server.cors.headers(&parts.headers);
     let response = if !cors.is_empty() && cors::is_preflight(&parts.method, &parts.headers) {
@@ -71,15 +71,15 @@ async fn answered(server: Arc<Server>, mut parts: Parts, body: Body, info: Reque
     } else {
         respond(&server, &mut parts, body, &info, &mut record).await
     };
-    let mut response = record.answered(response).await;
+    let mut response = record.audit_response(response).await;
     response.headers_mut().extend(cors);
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
     answer::add_warnings(response.headers_mut(), &record.take_warnings());
-    record.end(&server, &info, &mut response);
+    record.finish(&server, &info, &mut response);
     response
 }
 
-/// Makes a response of whatever happens: a panic is a 500, a deadline a 504, a refusal its Status.
+/// Runs the stages and always returns a response: 500 after a panic, 504 after the deadline, a Status for a refusal.
 async fn respond(
     server: &Arc<Server>,
     parts: &mut Parts,
@@ -100,26 +100,26 @@ async fn respond(
     match answered {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(refusal))) => {
-            record.refused(&refusal.status);
+            record.trace_refusal(&refusal.status);
             refusal.into_response(&parts.headers, info)
         }
         Ok(Err(panic)) => {
             tracing::error!(path = %info.path, panic, "a request panicked");
-            record.panicked(&panic);
+            record.audit_panic(&panic);
             answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
         Err(_elapsed) => Refusal::of(Status::timed_out()).into_response(&parts.headers, info),
     }
 }
 
-/// Runs the stages until one answers.
+/// Runs the stages until one of them answers or refuses.
 async fn drive(mut exchange: Exchange<'_>) -> Result<Response<Body>, Refusal> {
     for stage in STAGES {
         let began = exchange.server.env.now();
-        exchange.record.begin_stage();
-        let outcome = (stage.run)(&mut exchange).await;
-        (stage.measure)(&exchange, &outcome, began.elapsed());
-        if let ControlFlow::Break(response) = outcome? {
+        exchange.record.trace_stage_start();
+        let result = (stage.run)(&mut exchange).await;
+        (stage.measure)(&exchange, &result, began.elapsed());
+        if let ControlFlow::Break(response) = result? {
             return Ok(response);
         }
     }
@@ -143,7 +143,7 @@ mod tests {
             ("10", r#"invalid timeout specified in the request URL - time: missing unit in duration "10""#),
         ] {
             let path = format!("/api/v1/namespaces?timeout={timeout}");
-            // Told before the caller is known.
+            // The timeout is checked before authentication.
             let answer = api.ask(Method::GET, &path, "", &[("authorization", "Bearer nobody")]).await;
             let expected = if message.is_empty() { (401, "Unauthorized") } else { (400, message) };
             assert_eq!((answer.code, answer.message()), expected, "{timeout}");

@@ -1,4 +1,4 @@
-//! `Refusal`: a Status on its way to the client.
+//! `Refusal`: the Status of a refused request, and the response that carries it.
 
 use crate::answer;
 use crate::media::{self, Form};
@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use proto::Status;
 use request::info::RequestInfo;
 
-/// A refused request. Refusals by filters forbid the client to guess the media type, as in Kubernetes.
+/// The refusal of a request. As in Kubernetes, the response of a refusal by a filter forbids the client to guess the media
+/// type.
 pub struct Refusal {
     pub status: Status,
     no_sniff: bool,
@@ -18,7 +19,7 @@ impl Refusal {
         Self { status, no_sniff: false }
     }
 
-    /// By impersonation or authorization.
+    /// A refusal by impersonation or authorization, which are filters in Kubernetes.
     pub fn by_filter(status: Status) -> Self {
         Self { status, no_sniff: true }
     }

@@ -1,6 +1,6 @@
-//! The stages themselves, one function each.
+//! The stages of the pipeline, one function each, and the functions that record their metrics.
 
-use super::Outcome;
+use super::StageResult;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use crate::{answer, endpoints};
@@ -17,8 +17,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Finds out who calls. A failure is audited, too, and refused after that.
-pub async fn authenticate(exchange: &mut Exchange<'_>) -> Outcome {
+/// Authenticates the caller. A failure is kept for the next stage, which audits the request before it refuses it.
+pub async fn authenticate(exchange: &mut Exchange<'_>) -> StageResult {
     let Exchange { server, parts, record, .. } = exchange;
     let listener = AuthenticationListener { warn: &|warning| record.warn([warning]), steps: record.steps() };
     let objects: Arc<dyn Lookup> = server.registry.clone();
@@ -26,14 +26,15 @@ pub async fn authenticate(exchange: &mut Exchange<'_>) -> Outcome {
     Ok(ControlFlow::Continue(()))
 }
 
-pub fn count_authentication(exchange: &Exchange<'_>, _: &Outcome, elapsed: Duration) {
+pub fn count_authentication(exchange: &Exchange<'_>, _: &StageResult, elapsed: Duration) {
     exchange.server.records.metrics.access.authenticated(&exchange.user, elapsed);
 }
 
-/// Begins the audit trail, refuses an unknown caller, and forgets the credentials: nothing behind this stage sees them.
-pub async fn audit(exchange: &mut Exchange<'_>) -> Outcome {
+/// Begins the audit trail, refuses an unauthenticated caller, and removes the credentials from the headers, so that no
+/// later stage sees them.
+pub async fn audit(exchange: &mut Exchange<'_>) -> StageResult {
     let Exchange { server, info, parts, record, user, .. } = exchange;
-    let stored = record.audit(server, parts, info, user.as_ref().ok()).await;
+    let stored = record.begin_audit(server, parts, info, user.as_ref().ok()).await;
     let user = user.clone()?;
     if !stored {
         let line = format!("Internal Server Error: {:?}: failed to store audit event", path_and_query(&parts.uri));
@@ -43,7 +44,7 @@ pub async fn audit(exchange: &mut Exchange<'_>) -> Outcome {
         proxies.remove(&mut parts.headers);
     }
     bearer::remove(&mut parts.headers);
-    record.caller(&user);
+    record.set_authenticated_user(&user);
     record.permit_trace(server, &user).await;
     Ok(ControlFlow::Continue(()))
 }
@@ -52,22 +53,22 @@ fn path_and_query(uri: &Uri) -> &str {
     uri.path_and_query().map_or("/", |uri| uri.as_str())
 }
 
-/// Replaces the caller by the user that its headers name, where it may impersonate that user.
-pub async fn impersonate(exchange: &mut Exchange<'_>) -> Outcome {
+/// Replaces the authenticated user by the one that the impersonation headers name, if the caller may impersonate it.
+pub async fn impersonate(exchange: &mut Exchange<'_>) -> StageResult {
     let wanted = impersonation::requested(&exchange.parts.headers).map_err(Refusal::by_filter)?;
     if let Some(wanted) = wanted {
         let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Impersonation));
         let authorization = &exchange.server.access.authorization;
-        let asking = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
-        asking.await.map_err(Refusal::by_filter)?;
+        let authorized = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
+        authorized.await.map_err(Refusal::by_filter)?;
         exchange.user = Ok(impersonation::with_implied_groups(wanted));
     }
-    exchange.record.user(exchange.user.as_ref().map_err(Status::clone)?);
+    exchange.record.set_user(exchange.user.as_ref().map_err(Status::clone)?);
     Ok(ControlFlow::Continue(()))
 }
 
-/// Asks for constrained impersonation first (which user, and for which action), then for the classical verb, as
-/// Kubernetes 1.36 does.
+/// Checks the permissions of constrained impersonation first (for the user and for the action), then those of the
+/// `impersonate` verb, as Kubernetes 1.36 does.
 async fn authorize_impersonation(
     authorization: &Authorization,
     user: &UserInfo,
@@ -87,8 +88,8 @@ async fn authorize_impersonation(
     };
     let Err(refused) = constrained else { return Ok(()) };
     match authorize_identity(authorization, user, &impersonation::required_permissions(wanted), listener).await {
-        // A user who holds the classical verb on anybody learns what is missing of it.
-        Err(classical) if authorization.holds_verb(user, "impersonate") => Err(classical),
+        // A caller that holds `impersonate` on any user gets the error of that verb, not of constrained impersonation.
+        Err(unconstrained) if authorization.holds_verb(user, "impersonate") => Err(unconstrained),
         Err(_) => Err(refused),
         Ok(()) => Ok(()),
     }
@@ -114,13 +115,13 @@ async fn authorize_identity(
 }
 
 /// Classifies the request and waits for a seat of its priority level.
-pub async fn wait_for_seat(exchange: &mut Exchange<'_>) -> Outcome {
+pub async fn wait_for_seat(exchange: &mut Exchange<'_>) -> StageResult {
     let (server, info) = (exchange.server, exchange.info);
     let user = exchange.user()?;
     let flow = server.flow_control.classify(info, user);
     let seat = server.flow_control.enter(flow.clone(), info, user, &server.registry, server.request_timeout()).await;
-    exchange.record.flow(flow.as_deref());
-    exchange.record.seated(flow.as_deref(), seat.as_ref().err());
+    exchange.record.set_flow(flow.as_deref());
+    exchange.record.trace_flow_control(flow.as_deref(), seat.as_ref().err());
     match seat {
         Ok(seat) => {
             exchange.seat = Some(seat);
@@ -130,25 +131,25 @@ pub async fn wait_for_seat(exchange: &mut Exchange<'_>) -> Outcome {
     }
 }
 
-/// Asks the authorizers whether the user may do it.
-pub async fn authorize(exchange: &mut Exchange<'_>) -> Outcome {
+/// Authorizes the request for the user that it acts as.
+pub async fn authorize(exchange: &mut Exchange<'_>) -> StageResult {
     let selected = exchange.info.named_by_selector().unwrap_or_default();
     let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Authorization));
     let attributes = Attributes { listener, ..Attributes::of_request(exchange.user()?, exchange.info, &selected) };
     let verdict = exchange.server.access.authorization.decide(&attributes).await;
-    exchange.record.decided(&verdict.decision);
+    exchange.record.annotate_decision(&verdict.decision);
     verdict.into_result(&attributes).map_err(Refusal::by_filter)?;
     Ok(ControlFlow::Continue(()))
 }
 
-pub fn count_authorization(exchange: &Exchange<'_>, outcome: &Outcome, elapsed: Duration) {
-    let refused = outcome.as_ref().err().map(|refusal| &refusal.status);
+pub fn count_authorization(exchange: &Exchange<'_>, result: &StageResult, elapsed: Duration) {
+    let refused = result.as_ref().err().map(|refusal| &refusal.status);
     exchange.server.records.metrics.access.authorized(refused, elapsed);
 }
 
-/// Hands the request to its verb.
-pub async fn handle(exchange: &mut Exchange<'_>) -> Outcome {
-    let body = exchange.record.overhear(exchange.body.take().unwrap_or_default());
+/// Answers the request with the handler of its verb.
+pub async fn handle(exchange: &mut Exchange<'_>) -> StageResult {
+    let body = exchange.record.copy_request(exchange.body.take().unwrap_or_default());
     let user = exchange.user.as_ref().map_err(Status::clone)?;
     let (server, info) = (exchange.server, exchange.info);
     let call = endpoints::Call { server, info, user, parts: exchange.parts, record: exchange.record };

@@ -1,4 +1,4 @@
-//! `Record`: what is noted of a request: metrics, its audit trail, and in simulations one line of the log.
+//! `Record`: collects the metrics, the audit trail, the trace and the log lines of one request while it is served.
 //!
 //! Corresponds to the audit and metrics stages of kube-apiserver.
 
@@ -31,47 +31,49 @@ use tokio::time::Instant;
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// One request from its arrival to its answer.
+/// The record of one request, from its arrival to its response.
 pub struct Record {
     began: Instant,
+    /// The user for the request log: `-`, `NAME` or `NAME as IMPERSONATED`.
     user: String,
-    /// Revision and hash of what the request stored or removed.
+    /// Revision and hash of the object that the request wrote or deleted.
     stored: Mutex<Option<(u64, String)>>,
-    /// What the client is told in `Warning` headers, whatever comes of the request.
+    /// Warnings for the response's `Warning` headers, whether the request succeeds or not.
     warnings: Mutex<Vec<String>>,
-    /// What admission noted about the request.
+    /// Annotations of the audit event: of admission and of authorization.
     annotations: Mutex<BTreeMap<String, String>>,
+    /// `None` for long-running requests, which are not counted.
     in_flight: Option<InFlight>,
     /// The uids of the flow schema and the priority level.
     flow: (Option<HeaderValue>, Option<HeaderValue>),
     pub ids: Ids,
-    line: Option<Line>,
-    /// Where the audit policy wants to know of it.
+    log_line: Option<HttpLogLine>,
+    /// The audit trail; `None` if the audit policy does not record the request.
     trail: Option<Trail>,
-    /// The name of what it wrote, for the trail.
+    /// The name of the object that the request wrote, for the audit trail.
     name: Mutex<Option<String>>,
-    /// Where the client wants to see its way.
+    /// The trace; `None` unless the client asks for one.
     pub trace: Option<Box<Draft>>,
 }
 
-/// What the log says of the one who asked, where `-v` wants to know of every request.
-struct Line {
+/// The log line that is written for every request at a high `-v`.
+struct HttpLogLine {
     uri: String,
     user_agent: String,
     source: String,
 }
 
-impl Line {
+impl HttpLogLine {
     fn of(parts: &Parts) -> Option<Self> {
-        let wanted = tracing::enabled!(target: logging::REQUESTS, tracing::Level::INFO);
-        wanted.then(|| Self {
+        let is_enabled = tracing::enabled!(target: logging::REQUESTS, tracing::Level::INFO);
+        is_enabled.then(|| Self {
             uri: parts.uri.to_string(),
             user_agent: text(parts.headers.get(header::USER_AGENT)),
             source: parts.extensions.get::<ConnectionInfo>().map(|c| c.remote_address.to_string()).unwrap_or_default(),
         })
     }
 
-    /// As kube-apiserver writes it.
+    /// Writes the line with the fields of kube-apiserver's `HTTP` line.
     fn write(&self, info: &RequestInfo, ids: &Ids, code: u16, latency: Duration) {
         let trace = ids.trace.as_deref();
         let Self { uri, user_agent, source } = self;
@@ -87,7 +89,7 @@ fn text(value: Option<&HeaderValue>) -> String {
     value.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// Counts a request for as long as it lives, however it ends.
+/// Counts a request as in flight until this is dropped.
 struct InFlight(Gauge);
 
 impl Drop for InFlight {
@@ -112,7 +114,7 @@ impl Record {
             in_flight,
             flow: (None, None),
             ids: Ids::of(&parts.headers, &server.records.request_ids),
-            line: Line::of(parts),
+            log_line: HttpLogLine::of(parts),
             trail: None,
             name: Mutex::default(),
             trace: server.records.request_traces.as_ref().and_then(|_| Draft::of(&server.env, parts, info)),
@@ -123,9 +125,15 @@ impl Record {
         self.began
     }
 
-    /// Begins the audit trail of a request of this user, or of one whom nobody knows. False where the request has to
-    /// fail because that could not be written down.
-    pub async fn audit(&mut self, server: &Server, parts: &Parts, info: &RequestInfo, user: Option<&UserInfo>) -> bool {
+    /// Begins the audit trail; `user` is `None` if authentication failed. Returns false if the request has to fail
+    /// because its audit event could not be stored.
+    pub async fn begin_audit(
+        &mut self,
+        server: &Server,
+        parts: &Parts,
+        info: &RequestInfo,
+        user: Option<&UserInfo>,
+    ) -> bool {
         let Some(audit) = &server.records.audit else { return true };
         self.trail = Trail::begin(audit, &self.ids.audit, parts, info, user);
         match &self.trail {
@@ -134,29 +142,30 @@ impl Record {
         }
     }
 
-    /// A body that the trail listens to, where it has to.
-    pub fn overhear(&mut self, body: Body) -> Body {
+    /// Returns the request's body. The audit trail copies what is read from it, if its level records request bodies.
+    pub fn copy_request(&mut self, body: Body) -> Body {
         match &mut self.trail {
             Some(trail) => trail.copy_request(body),
             None => body,
         }
     }
 
-    pub fn panicked(&mut self, why: &str) {
+    /// Gives the audit trail the message of a panic in a handler.
+    pub fn audit_panic(&mut self, why: &str) {
         if let Some(trail) = &mut self.trail {
             trail.panicked(why);
         }
     }
 
-    /// Notes something for the audit trail, unless its key is taken.
+    /// Adds an annotation to the audit event, unless its key is taken.
     pub fn annotate(&self, key: &str, value: impl Into<String>) {
         if self.trail.is_some() {
             self.annotations.lock().entry(key.to_owned()).or_insert_with(|| value.into());
         }
     }
 
-    /// What the authorizers said.
-    pub fn decided(&self, decision: &Decision) {
+    /// Annotates the audit event with the decision of the authorizers.
+    pub fn annotate_decision(&self, decision: &Decision) {
         let (verdict, reason) = match decision {
             Decision::Allow(reason) => ("allow", reason),
             Decision::NoOpinion(reason) | Decision::Deny(reason) => ("forbid", reason),
@@ -165,20 +174,20 @@ impl Record {
         self.annotate("authorization.k8s.io/reason", reason.as_str());
     }
 
-    /// Ends the trail, or lets an answer that goes on for long do it.
-    pub async fn answered(&mut self, response: Response<Body>) -> Response<Body> {
+    /// Ends the audit trail. The trail of a long-running response ends with the response's body.
+    pub async fn audit_response(&mut self, response: Response<Body>) -> Response<Body> {
         let Some(trail) = self.trail.take() else { return response };
-        let created = self.name.lock().take();
-        trail.answered(response, self.annotations(), created.as_deref()).await
+        let written = self.name.lock().take();
+        trail.answered(response, self.annotations(), written.as_deref()).await
     }
 
-    /// Who called, before impersonation.
-    pub fn caller(&mut self, user: &UserInfo) {
+    /// Sets the authenticated user, before impersonation.
+    pub fn set_authenticated_user(&mut self, user: &UserInfo) {
         self.user = user.name.clone();
     }
 
-    /// Whom the request acts as.
-    pub fn user(&mut self, user: &UserInfo) {
+    /// Sets the user that the request acts as: the impersonated one, or the authenticated one again.
+    pub fn set_user(&mut self, user: &UserInfo) {
         if let Some(trace) = &mut self.trace {
             trace.set_impersonated_user(user);
         }
@@ -190,13 +199,13 @@ impl Record {
         }
     }
 
-    /// Under which flow schema it falls.
-    pub fn flow(&mut self, flow: Option<&Flow>) {
+    /// Sets the flow schema and priority level of the request, for the response's headers.
+    pub fn set_flow(&mut self, flow: Option<&Flow>) {
         self.flow = flow.map(|flow| flow.uids.clone()).unwrap_or_default();
     }
 
-    /// What the request left in the store.
-    pub fn stored(&self, server: &Server, object: &Object) {
+    /// Sets the object that the request wrote or deleted.
+    pub fn set_stored(&self, server: &Server, object: &Object) {
         if self.trail.is_some() {
             *self.name.lock() = Some(object.index.name.clone());
         }
@@ -205,22 +214,23 @@ impl Record {
         }
     }
 
-    /// For those to whom the request is passed on.
+    /// Returns the audit id as a header for requests to aggregated API servers.
     pub fn audit_id(&self) -> Option<HeaderValue> {
         self.ids.audit_header()
     }
 
+    /// Adds warnings for the response's `Warning` headers.
     pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
         self.warnings.lock().extend(warnings);
     }
 
-    /// Takes over what a write has collected for the answer and for the audit log.
-    pub fn heard(&self, mutation: &mut Mutation<'_>) {
+    /// Moves the warnings and audit annotations of a mutation into this record.
+    pub fn take_notes(&self, mutation: &mut Mutation<'_>) {
         self.warn(mutation.warnings.drain(..));
         self.annotations.lock().append(&mut mutation.annotations);
     }
 
-    /// By key, what admission noted so far.
+    /// Returns the audit annotations so far.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.annotations.lock().clone()
     }
@@ -229,7 +239,8 @@ impl Record {
         std::mem::take(&mut self.warnings.lock())
     }
 
-    pub fn end(mut self, server: &Server, info: &RequestInfo, response: &mut Response<Body>) {
+    /// Adds the record's headers to the response, and writes the request's trace, log lines and metrics.
+    pub fn finish(mut self, server: &Server, info: &RequestInfo, response: &mut Response<Body>) {
         self.in_flight.take();
         let code = response.status().as_u16();
         let elapsed = server.env.now().duration_since(self.began);
@@ -241,7 +252,7 @@ impl Record {
             uid.map(|uid| response.headers_mut().insert(name, uid));
         }
         self.end_trace(server, code, elapsed, response);
-        if let Some(line) = &self.line {
+        if let Some(line) = &self.log_line {
             line.write(info, &self.ids, code, elapsed);
         }
         let answered = Answered {
@@ -250,7 +261,7 @@ impl Record {
             bytes: response.body().size_hint().exact(),
             dry_run: info.query.get("dryRun").is_some_and(|value| value == "All"),
         };
-        // Whoever is refused may have made up what he asked for.
+        // A refused request may name resources that do not exist: they must not become labels of metrics.
         let served = code < 400 || is_served(server, info);
         server.records.metrics.requests.observe(info, served, answered);
         let Some(log) = server.request_log() else { return };
@@ -264,14 +275,14 @@ impl Record {
     }
 }
 
-/// Whether this server has what was asked for.
+/// Returns whether this server serves the resource and subresource of the request.
 fn is_served(server: &Server, info: &RequestInfo) -> bool {
     let known = |served: &Served| info.subresource.is_empty() || served.subresource(&info.subresource).is_some();
     let gvr = Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
     !info.is_resource || server.registry.catalogue.load().by_gvr(&gvr).is_some_and(|target| known(target.served()))
 }
 
-/// The beginning of the SHA-256 of an object's stored bytes.
+/// Returns the first eight bytes of the SHA-256 of an object's stored bytes, in hexadecimal.
 pub fn hash(object: &Object) -> String {
     Sha256::digest(object.bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

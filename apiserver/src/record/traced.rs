@@ -1,4 +1,4 @@
-//! What a request's record takes down for its trace, where its client wants one.
+//! The steps that a `Record` adds to the request's trace. They do nothing if the client asks for no trace.
 
 use super::Record;
 use crate::server::Server;
@@ -15,17 +15,17 @@ use request::trace::{Gate, PATH, Step, StepOutcome, Steps, draft, path_of};
 use std::time::Duration;
 
 impl Record {
-    /// What gates write down of the request, where a trace is wanted.
+    /// Returns the list to which gates add their steps; `None` if the request is not traced.
     pub fn steps(&self) -> Option<&Steps> {
         self.trace.as_ref().map(|trace| &trace.steps)
     }
 
-    /// A stage begins: what was done until now is not its time.
-    pub fn begin_stage(&self) {
+    /// Sets the start of a stage, from which the duration of its first step counts.
+    pub fn trace_stage_start(&self) {
         self.steps().inspect(|steps| steps.begin());
     }
 
-    /// A trace goes on for those alone who may read it.
+    /// Drops the trace, with a warning, unless the user may read traces.
     pub async fn permit_trace(&mut self, server: &Server, user: &UserInfo) {
         let Some(mut trace) = self.trace.take() else { return };
         let path = path_of(&self.ids.audit);
@@ -37,15 +37,15 @@ impl Record {
         }
     }
 
-    /// The answer is this refusal.
-    pub fn refused(&mut self, status: &Status) {
+    /// Adds the Status with which the request is refused.
+    pub fn trace_refusal(&mut self, status: &Status) {
         if let Some(trace) = &mut self.trace {
             trace.refused(status);
         }
     }
 
-    /// Whether there was room for it.
-    pub fn seated(&self, flow: Option<&Flow>, refusal: Option<&NoSeat>) {
+    /// Adds the step of flow control: passed, or refused because there is no seat.
+    pub fn trace_flow_control(&self, flow: Option<&Flow>, refusal: Option<&NoSeat>) {
         let Some(steps) = self.steps() else { return };
         let outcome = if refusal.is_some() { StepOutcome::Refused } else { StepOutcome::Passed };
         let (by, level) = match flow {
@@ -59,15 +59,16 @@ impl Record {
         steps.add(Step::new(Gate::FlowControl, by, outcome).because(reason));
     }
 
-    /// What a read finds.
-    pub fn read(&self, count: usize, revision: u64) {
+    /// Adds the step of a read that found `count` objects.
+    pub fn trace_read(&self, count: usize, revision: u64) {
         let Some(steps) = self.steps() else { return };
         let objects = if count == 1 { "one object".to_owned() } else { format!("{count} objects") };
         steps.add(Step::new(Gate::Read, "watch cache", StepOutcome::Passed).because(objects).at_revision(revision));
     }
 
-    /// Another server answers, or does not; what it does with the request it knows alone.
-    pub fn passed_on(&self, remote: &RemoteVersion, answer: Result<StatusCode, &str>) {
+    /// Adds the step of a request that is passed on to an aggregated API server: the code of its answer, or why it does not
+    /// answer.
+    pub fn trace_aggregation(&self, remote: &RemoteVersion, answer: Result<StatusCode, &str>) {
         let Some(steps) = self.steps() else { return };
         let ServiceReference { namespace, name, .. } = &remote.service;
         let (outcome, what) = match answer {
@@ -78,13 +79,13 @@ impl Record {
         steps.add(step.because(format!("the Service {namespace}/{name} {what}")));
     }
 
-    /// A watch begins, and a trace ends with that.
-    pub fn watches(&self) {
+    /// Adds the last step of a watch's trace: the watch begins.
+    pub fn trace_watch(&self) {
         let Some(steps) = self.steps() else { return };
         steps.add(Step::new(Gate::Read, "watch cache", StepOutcome::Passed).because("events from now on"));
     }
 
-    /// What there is of it is kept, and whoever may read it is told where.
+    /// Keeps the trace, and adds a `Link` header to it if the user may read it.
     pub(super) fn end_trace(&mut self, server: &Server, code: u16, took: Duration, response: &mut Response<Body>) {
         let (Some(traces), Some(trace)) = (&server.records.request_traces, self.trace.take()) else { return };
         let permitted = trace.is_permitted();
