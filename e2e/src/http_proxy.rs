@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_fault_is_what_it_says_and_is_counted() {
+    async fn every_fault_behaves_as_described_and_is_counted() {
         let env = Env::simulated(1);
         for fault in Fault::ALL {
             let proxy = proxy(&env, &[fault]);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calm_holds_for_what_has_begun_and_only_reads_go_wrong() {
+    async fn stopped_faults_spare_open_watches_too_and_writes_never_fail() {
         let env = Env::simulated(1);
         let proxy = proxy(&env, &[Fault::CutBetween, Fault::Expired]);
         let client = Client::from_service(&env, proxy.service(), "reflector");

@@ -106,7 +106,7 @@ impl Kubectl {
             .stderr(Stdio::piped())
             .spawn()
             .expect("kubectl starts");
-        let mut stdin = child.stdin.take().expect("the pipe was asked for");
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
         stdin.write_all(input.as_bytes()).expect("kubectl reads its input");
         drop(stdin);
         Printed::of(&arguments, &child.wait_with_output().expect("kubectl ends"))

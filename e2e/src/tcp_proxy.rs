@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_arrives_late_and_what_is_cut_never() {
+    fn held_bytes_arrive_late_and_cut_bytes_never() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = TcpProxy::start(listener.local_addr().unwrap());
         let mut near = TcpStream::connect(proxy.address()).unwrap();

@@ -33,7 +33,7 @@ impl WatchCheck {
     }
 
     /// Checks one line. `next` returns the first revision after a given one whose key has the prefix.
-    pub fn line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
+    pub fn check_line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
         let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();
         if kind == "ERROR" {
             return Ok(());
@@ -83,7 +83,7 @@ mod tests {
     fn read(start: u64, lines: &[(&str, u64)]) -> Result<(), String> {
         let mut check = WatchCheck::new(Some("/registry/pods/".into()), start);
         let next = |_: &str, after: u64| [3, 5, 8].into_iter().find(|revision| *revision > after);
-        lines.iter().try_for_each(|(kind, version)| check.line(&line(kind, *version), next))
+        lines.iter().try_for_each(|(kind, version)| check.check_line(&line(kind, *version), next))
     }
 
     #[test]

@@ -137,7 +137,7 @@ async fn start(directory: &Path, env: &Env) -> (Admission, ApiServer, String, Va
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
+async fn webhooks_mutate_refuse_and_fail() {
     let directory = tempfile::tempdir().unwrap();
     let env = Env::system().child();
     let (admission, _server, bundle, service) = start(directory.path(), &env).await;
@@ -167,7 +167,7 @@ async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
             webhook("hang-ignored", by_url("hang"), "Ignore"),
         ],
     );
-    wait::until("the webhooks are asked", || !admission.create("deny", "--dry-run=server").success);
+    wait::until("the webhooks are called", || !admission.create("deny", "--dry-run=server").success);
 
     let data = |flags: &str| {
         let made = admission.create("fill", &format!("{flags} -o jsonpath={{.data}}"));

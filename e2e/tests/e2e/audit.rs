@@ -159,7 +159,7 @@ fn send_requests(kubectl: &Kubectl) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_done_is_written_down_and_sent() {
+async fn audit_events_are_logged_and_sent() {
     let directory = tempfile::tempdir().unwrap();
     let env = Env::system().child();
     let authority = Authority::load_or_create(&directory.path().join("collector-ca"), env.wall()).unwrap();

@@ -27,7 +27,7 @@ use storage::{RangeRequest, Storage};
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
-fn nobody_there_and_two_clusters() {
+fn an_etcd_that_does_not_answer_and_two_clusters() {
     let directory = tempfile::tempdir().unwrap();
     let Some(first) = etcd(&directory.path().join("first")) else { return };
     let Some(mut second) = etcd(&directory.path().join("second")) else { return };
@@ -107,7 +107,7 @@ fn log_lines(server: &ApiServer, words: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
+async fn a_slow_etcd_is_waited_for_and_a_hanging_one_is_logged() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let (proxy, server) = start_behind_proxy(directory.path(), &etcd).await;
@@ -154,7 +154,7 @@ async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_member_that_turns_into_another_clusters_is_not_asked() {
+async fn an_etcd_of_another_cluster_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
     let [Some(own), Some(other)] = ["own", "other"].map(|name| etcd(&directory.path().join(name))) else { return };
     let (proxy, server) = start_behind_proxy(directory.path(), &own).await;
@@ -178,7 +178,7 @@ async fn a_member_that_turns_into_another_clusters_is_not_asked() {
 }
 
 #[tokio::test]
-async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
+async fn an_external_compaction_loses_only_history() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let (proxy, server) = start_behind_proxy(directory.path(), &etcd).await;
@@ -255,7 +255,7 @@ async fn a_full_database_takes_deletions_only() {
 }
 
 #[tokio::test]
-async fn an_older_snapshot_ends_the_server_and_a_new_one_goes_on() {
+async fn a_restored_older_snapshot_ends_the_server_and_a_new_one_starts() {
     let directory = tempfile::tempdir().unwrap();
     let Some(mut etcd) = etcd(directory.path()) else { return };
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
@@ -291,7 +291,7 @@ fn copy_tree(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn what_is_no_object_hides_nothing_else() {
+async fn entries_that_are_no_objects_hide_no_other_objects() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let server = ApiServer::start(program(), directory.path(), Store::Etcd(&etcd)).await;
@@ -317,7 +317,7 @@ async fn what_is_no_object_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_range_says_so() {
+async fn a_server_logs_that_its_service_range_differs() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());

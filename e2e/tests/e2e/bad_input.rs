@@ -4,7 +4,7 @@ use crate::cluster;
 use e2e::store::Store;
 
 #[test]
-fn bad_requests_are_refused_in_words() {
+fn bad_input_is_refused_with_kubernetes_messages() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), Store::Memory);
     let kubectl = cluster.kubectl();

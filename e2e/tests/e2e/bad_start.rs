@@ -273,7 +273,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn what_somebody_else_uses() {
+async fn directories_and_ports_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let _running = ApiServer::start(program(), directory.path(), Store::Embedded).await;
     let whole = fs::canonicalize(directory.path()).unwrap();

@@ -51,7 +51,7 @@ fn kubectl_with(admin: &Path, directory: &Path, cert: String, key: &KeyPair) -> 
 }
 
 #[test]
-fn what_is_approved_is_signed_and_works() {
+fn approved_requests_are_signed() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), Store::Memory);
     let (kubectl, admin) = (cluster.kubectl(), cluster.data_dir.join("kubeconfig"));

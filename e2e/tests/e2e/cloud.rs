@@ -24,7 +24,7 @@ fn the_cloud_names_nodes_and_gives_services_addresses() {
     let taints = kubectl.ok("get nodes -o jsonpath={.items[*].spec.taints}");
     assert_eq!(taints.matches("node.cloudprovider.kubernetes.io/uninitialized").count(), 3, "{taints}");
     kubectl.ok("run early --image=nginx");
-    e2e::wait::until("the pod is told that every node is tainted", || {
+    e2e::wait::until("an Event says that every node is tainted", || {
         kubectl.ok("events --for=pod/early").contains("3 node(s) had untolerated taint")
     });
     kubectl.ok("create service loadbalancer web --tcp=80");
@@ -48,7 +48,9 @@ fn the_cloud_names_nodes_and_gives_services_addresses() {
     });
     kubectl.ok("wait --for=condition=Ready pod/early --timeout=60s");
     e2e::wait::until("the service has an address", || kubectl.ok("get services web").contains("203.0.113.1"));
-    e2e::wait::until("it is told how", || kubectl.ok("events --for=service/web").contains("EnsuredLoadBalancer"));
+    e2e::wait::until("an Event reports the load balancer", || {
+        kubectl.ok("events --for=service/web").contains("EnsuredLoadBalancer")
+    });
     assert!(kubectl.ok("get leases -n kube-system").contains("cloud-controller-manager"));
     kubectl.ok("delete service web --timeout=30s");
     assert!(kubectl.fails("get service web").contains("NotFound"));

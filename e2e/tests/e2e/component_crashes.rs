@@ -97,7 +97,7 @@ fn rolls_out_after_kills(store: Store<'_>, names: &[&str]) {
 }
 
 #[test]
-fn nobody_survives_a_killed_parent() {
+fn components_end_with_a_killed_parent() {
     let directory = tempfile::tempdir().unwrap();
     let mut cluster = cluster(directory.path(), Store::Embedded);
     assert_eq!(cluster.survivors().len(), 5);

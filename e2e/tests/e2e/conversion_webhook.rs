@@ -98,7 +98,7 @@ async fn versions_are_converted_by_a_webhook() {
     let reference =
         json!({"service": {"namespace": "default", "name": "hooks", "path": "/convert"}, "caBundle": bundle});
     apply("crd.json", &definition(&reference).to_string());
-    wait::until("the service is asked", || kubectl.run("get hosts.v2.a.example web").success);
+    wait::until("the webhook behind the Service is called", || kubectl.run("get hosts.v2.a.example web").success);
     assert!(
         kubectl.ok("patch hosts.v2.a.example web --type=merge -p {\"spec\":{\"port\":\"81\"}}").contains("patched")
     );

@@ -77,7 +77,7 @@ async fn whoami(connection: &Connection, directory: &Path) -> Result<(String, Ve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_is_known_by_what_they_show() {
+async fn every_kind_of_credential_authenticates_its_user() {
     let directory = tempfile::tempdir().unwrap();
     let env = Env::system().child();
     let authority = Authority::load_or_create(&directory.path().join("issuer"), env.wall()).unwrap();

@@ -98,7 +98,7 @@ fn file(directory: &Path, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_definition_lives_and_takes_its_objects_with_it() {
+fn a_definition_is_served_and_deleted_with_its_objects() {
     let directory = tempfile::tempdir().unwrap();
     let definition = file(directory.path(), "crd.yaml", DEFINITION);
     let object = file(directory.path(), "ct.yaml", OBJECT);

@@ -67,7 +67,7 @@ async fn a_full_disk_takes_deletions() {
 }
 
 #[test]
-fn a_disk_without_room_or_rights_is_told_in_one_line() {
+fn a_full_or_read_only_disk_is_named_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     for (options, why) in
         [("size=4k", "No space left on device (os error 28)"), ("ro", "Read-only file system (os error 30)")]

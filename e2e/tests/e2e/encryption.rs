@@ -62,7 +62,7 @@ impl Encrypted {
         let endpoints = format!("--endpoints={}", self.etcd.urls().join(","));
         let key = format!("/registry/secrets/default/{name}");
         let output = Command::new(&program).args([&endpoints, "get", "--print-value-only", &key]).output();
-        let output = output.unwrap_or_else(|error| panic!("this test looks by etcdctl: {program:?}: {error}"));
+        let output = output.unwrap_or_else(|error| panic!("this test runs etcdctl: {program:?}: {error}"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -96,7 +96,7 @@ fn write_config(path: &Path, providers: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_etcd_holds_of_secrets_is_cipher_text() {
+async fn secrets_are_stored_encrypted() {
     let directory = tempfile::tempdir().unwrap();
     let Some(mut cluster) = Encrypted::start(directory.path(), &[IDENTITY]).await else { return };
     let create = |name: &str| format!("create secret generic {name} --from-literal=word={WORD}");
@@ -130,7 +130,7 @@ async fn what_etcd_holds_of_secrets_is_cipher_text() {
 }
 
 #[tokio::test]
-async fn without_the_key_nobody_reads_and_with_it_everybody_again() {
+async fn a_secret_is_readable_only_with_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let Some(mut cluster) = Encrypted::start(directory.path(), &[NEW_BOX]).await else { return };
     cluster.kubectl.ok(&format!("create secret generic lost --from-literal=word={WORD}"));

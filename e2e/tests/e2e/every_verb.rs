@@ -208,7 +208,8 @@ impl KindTest {
         let which = |value: &str| ListOptions { label_selector: format!("{LABEL}={value}"), ..ListOptions::default() };
         let options = DeleteOptions::default();
         self.api.delete_collection(&options, &which("another")).await.map_err(at("deletecollection"))?;
-        let left = self.api.get(name(&self.object)).await.map_err(at("what the selector does not mean"))?;
+        let left =
+            self.api.get(name(&self.object)).await.map_err(at("get of an object that the selector does not match"))?;
         if !left["metadata"]["deletionTimestamp"].is_null() {
             return Err("deleted beside its selector".into());
         }

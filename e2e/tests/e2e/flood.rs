@@ -122,7 +122,7 @@ async fn readiness(client: &Client) -> Vec<(Value, Value, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_one_user_drowns_nobody_else() {
+async fn a_flood_of_one_user_does_not_affect_others() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster_with(directory.path(), Store::Memory, &FEW_SEATS);
     let env = Env::system().child();

@@ -29,7 +29,7 @@ fn user(answer: &Answer) -> &Value {
 }
 
 #[tokio::test]
-async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
+async fn only_the_front_proxy_may_name_users() {
     let directory = tempfile::tempdir().unwrap();
     let proxies = directory.path().join("proxies");
     let now = component_base::env::Env::system().wall();

@@ -48,7 +48,8 @@ fn kubectl_prints_what_is_expected() {
     let mut files: Vec<_> = fs::read_dir(EXPECTED).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mask = Mask::default();
-    let wrong: Vec<String> = files.iter().filter_map(|file| differs(&cluster, directory.path(), file, &mask)).collect();
+    let wrong: Vec<String> =
+        files.iter().filter_map(|file| first_difference(&cluster, directory.path(), file, &mask)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     cluster.stop();
 }
@@ -73,7 +74,7 @@ impl Mask {
 }
 
 /// Runs the commands of one file. Returns the first line that differs, if any.
-fn differs(cluster: &Cluster, directory: &Path, file: &Path, mask: &Mask) -> Option<String> {
+fn first_difference(cluster: &Cluster, directory: &Path, file: &Path, mask: &Mask) -> Option<String> {
     let name = file.file_stem().and_then(|name| name.to_str()).expect("files have names");
     let here = directory.join(name);
     fs::create_dir(&here).unwrap();

@@ -23,7 +23,7 @@ async fn requests(admin: &Client) -> Vec<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invited_node_gets_a_certificate_and_renews_it() {
+async fn a_node_with_a_bootstrap_token_gets_a_certificate_and_renews_it() {
     let mut config = Config::default();
     config.tokens.enable_bootstrap_token_auth = true;
     let cluster = InProcess::start(1, config).await;

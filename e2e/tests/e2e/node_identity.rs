@@ -28,7 +28,7 @@ async fn pod_on(admin: &Client, node: &str) -> String {
 }
 
 #[test]
-fn a_node_writes_its_own_alone() {
+fn a_node_writes_only_its_own_objects() {
     Simulation::whole(5, 2, async |simulation| {
         scenario::roll_out(simulation, "web", 6).await;
         let admin = simulation.admin();
@@ -98,7 +98,7 @@ fn a_node_writes_its_own_alone() {
 }
 
 #[test]
-fn everybody_writes_under_a_name_of_his_own() {
+fn each_component_writes_as_its_own_user() {
     Simulation::whole(6, 2, async |simulation| {
         scenario::roll_out(simulation, "web", 4).await;
         let log = simulation.log();
@@ -134,7 +134,7 @@ fn writer(line: &str) -> Option<&str> {
 
 /// Checks that the files of one node's process give access to that node only.
 #[tokio::test]
-async fn a_node_with_files_of_its_own_reaches_nothing_of_its_neighbour() {
+async fn the_files_of_one_node_give_no_access_to_another() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let pki = server.data_dir.pki();

@@ -1,4 +1,4 @@
-//! What simulated nodes do with pods whose stories go wrong, as a stock `kubectl` shows it.
+//! Tests with a stock `kubectl` what simulated nodes do with pods that fail probes, lack files or are resized.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -53,10 +53,10 @@ fn pods_are_as_their_stories_say() {
     let cluster = cluster(directory.path(), Store::Memory);
     let kubectl = cluster.kubectl();
     kubectl.with_input("apply -f -", PODS).succeeded();
-    readiness_decides_who_serves(&kubectl);
+    readiness_changes_endpoints(&kubectl);
     liveness_restarts(&kubectl);
-    what_is_missing_may_come(&kubectl);
-    more_is_given_if_there_is_more(&kubectl);
+    missing_files_delay_a_pod(&kubectl);
+    a_resize_needs_capacity(&kubectl);
     cluster.stop();
 }
 
@@ -68,7 +68,7 @@ fn recorded(kubectl: &Kubectl, pod: &str, reason: &str, message: &str) {
     wait::until(&format!("{pod} has an event {reason}"), || kubectl.ok(&line).contains(message));
 }
 
-fn readiness_decides_who_serves(kubectl: &Kubectl) {
+fn readiness_changes_endpoints(kubectl: &Kubectl) {
     let serving = || {
         let slices = "get endpointslices -l kubernetes.io/service-name=moody";
         kubectl.ok(&format!("{slices} --output=jsonpath={{.items[*].endpoints[*].conditions.ready}}")).trim().to_owned()
@@ -89,7 +89,7 @@ fn liveness_restarts(kubectl: &Kubectl) {
     recorded(kubectl, "sick", "InvalidStory", "orrery.dev/livenes: no word of a story");
 }
 
-fn what_is_missing_may_come(kubectl: &Kubectl) {
+fn missing_files_delay_a_pod(kubectl: &Kubectl) {
     let why = "MountVolume.SetUp failed for volume \"config\" : configmap \"game\" not found";
     recorded(kubectl, "lacking", "FailedMount", why);
     kubectl.ok("create configmap game --from-literal=lives=3");
@@ -101,7 +101,7 @@ fn what_is_missing_may_come(kubectl: &Kubectl) {
     assert_eq!(seen, "3blue\n");
 }
 
-fn more_is_given_if_there_is_more(kubectl: &Kubectl) {
+fn a_resize_needs_capacity(kubectl: &Kubectl) {
     let resize = |cpu: &str| {
         let patch =
             format!(r#"{{"spec":{{"containers":[{{"name":"web","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}}}"#);

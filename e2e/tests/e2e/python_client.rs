@@ -27,7 +27,7 @@ fn interpreter() -> PathBuf {
 }
 
 #[test]
-fn the_python_client_does_not_notice() {
+fn the_python_clients_flows_succeed() {
     if !test_needs::everything("the Python client from PyPI") {
         return;
     }

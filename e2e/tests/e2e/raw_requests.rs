@@ -138,7 +138,7 @@ fn control_bytes() -> impl Iterator<Item = u8> {
 }
 
 #[tokio::test]
-async fn a_header_with_control_characters_makes_nobody_of_its_sender() {
+async fn headers_with_control_characters_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
     for (by, name, value) in callers.headers() {
@@ -219,7 +219,7 @@ fn outcome(mut received: &[u8]) -> Option<Result<u8, &'static str>> {
 const HPACK_200: u8 = 0x88;
 
 #[tokio::test]
-async fn nor_does_one_in_http_2() {
+async fn control_characters_in_http_2_headers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
     let send = async |by: &Connection, name: &[u8], value: &[u8]| {
@@ -253,7 +253,7 @@ async fn nor_does_one_in_http_2() {
 }
 
 #[tokio::test]
-async fn nobody_smuggles_a_request_into_anothers_body() {
+async fn ambiguous_body_lengths_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let callers = Callers::start(directory.path()).await;
     let length = REVIEW.len();

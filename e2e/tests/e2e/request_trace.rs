@@ -283,7 +283,7 @@ impl TracedServer {
 }
 
 #[tokio::test]
-async fn a_page_tells_the_way_of_a_request() {
+async fn pages_show_the_stages_of_a_request() {
     let directory = tempfile::tempdir().unwrap();
     let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace"]).await;
     traced.kubectl.with_input("apply -f -", SHOP).succeeded();
@@ -327,7 +327,7 @@ async fn a_page_tells_the_way_of_a_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_traces_nothing_says_so() {
+async fn a_server_that_traces_nothing_names_the_flag() {
     let directory = tempfile::tempdir().unwrap();
     let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace=false"]).await;
     for arguments in ["", "get /version"] {
@@ -394,7 +394,7 @@ fn weather_and_webhooks(actions: Arc<WebhookActions>) -> HttpService {
 const PEARS: &str = r#"{"data": {"pears": "2"}}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_tells_of_those_who_had_to_wait_and_of_what_was_overlooked() {
+async fn pages_show_waits_conflicts_and_ignored_failures() {
     let directory = tempfile::tempdir().unwrap();
     let mut traced = TracedServer::start(directory.path(), &["--enable-request-trace"]).await;
     let env = Env::system().child();

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const CALLS: &str = "execve,clone,clone3,fork,vfork,open,openat,connect";
-const NO_PROC: &str = "looks into /proc, which this system has not";
+const NO_PROC: &str = "reads /proc, which this system does not have";
 const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
 
 #[test]
-fn the_embedded_store_is_the_apiservers_alone() {
+fn only_the_apiserver_opens_the_embedded_store() {
     let directory = tempfile::tempdir().unwrap();
     let records = record(directory.path(), Store::Embedded);
     let data = directory.path().canonicalize().unwrap().join("data");
@@ -43,7 +43,7 @@ fn the_embedded_store_is_the_apiservers_alone() {
 }
 
 #[test]
-fn etcd_is_the_apiservers_alone() {
+fn only_the_apiserver_connects_to_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let records = record(directory.path(), Store::Etcd(&etcd));
@@ -61,7 +61,7 @@ fn opened(accesses: &Accesses, command: &str, path: &Path) -> bool {
 }
 
 #[test]
-fn a_component_that_cheats_is_found_out() {
+fn a_trace_shows_accesses_to_the_store_keys_and_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());
     // Like a component whose child opens a foreign file and connects to a foreign port.
@@ -79,7 +79,7 @@ fn a_component_that_cheats_is_found_out() {
 }
 
 #[test]
-fn a_component_that_goes_on_cheating_is_seen() {
+fn polls_show_open_accesses_to_the_store_keys_and_etcd() {
     let Some(poller) = ProcPoller::start() else { return test_needs::skip(NO_PROC) };
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());

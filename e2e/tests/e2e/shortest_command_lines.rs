@@ -114,7 +114,7 @@ fn try_row(server: &ApiServer, directory: &Path, row: &Row) {
 }
 
 #[tokio::test]
-async fn every_component_starts_as_shortly_as_its_original() {
+async fn every_component_starts_with_the_shortest_command_line() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     for row in ROWS {

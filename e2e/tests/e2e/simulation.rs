@@ -7,7 +7,7 @@ use super::determinism::log;
 const SEEDS: [u64; 2] = [1, 3];
 
 #[test]
-fn faults_break_no_promise_and_end_in_rest() {
+fn faults_violate_no_invariant_and_the_cluster_converges() {
     for seed in SEEDS {
         let log = log("survive", seed);
         for line in ["storm", "is killed", "starts again", "no more faults", "at rest after"] {
@@ -18,7 +18,7 @@ fn faults_break_no_promise_and_end_in_rest() {
 }
 
 #[test]
-fn an_hour_of_quiet_is_leases_and_heartbeats() {
+fn a_quiet_hour_has_only_leases_and_heartbeats() {
     let log = log("quiet-hour", 1);
     let number_before = |mark: &str| {
         let line = log.lines().rev().find(|line| line.contains(mark)).unwrap_or_default();

@@ -87,7 +87,7 @@ const BOUND: [(&str, &str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn a_token_does_not_outlive_what_it_is_bound_to() {
+async fn a_token_is_refused_once_its_bound_object_is_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]).await;
     let kubectl = &server.kubectl;
@@ -124,7 +124,7 @@ fn part(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_that_was_touched_is_nobodys() {
+async fn altered_tokens_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]).await;
     server.kubectl.ok("create serviceaccount robot");
@@ -179,7 +179,7 @@ async fn a_token_that_was_touched_is_nobodys() {
 
 /// Sends requests of many callers over one connection, one after the other and in parallel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_inherits_a_connection() {
+async fn requests_on_one_connection_keep_their_own_users() {
     let directory = tempfile::tempdir().unwrap();
     let tokens: String = (0..8).map(|n| format!("token-{n},user-{n},{n},group-{n}\n")).collect();
     std::fs::write(directory.path().join("tokens.csv"), tokens).unwrap();
@@ -226,7 +226,7 @@ async fn nobody_inherits_a_connection() {
 }
 
 #[tokio::test]
-async fn nobody_claims_to_be_somebody_else() {
+async fn impersonation_needs_permission() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("tokens.csv"), "ann-token,ann,1,dev\nbob-token,bob,2,ops\n").unwrap();
     let flag = format!("--token-auth-file={}", directory.path().join("tokens.csv").display());
@@ -321,7 +321,7 @@ async fn reviewer(env: &Env, authority: &Authority, directory: &Path) -> String 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_lies_is_not_believed() {
+async fn wrong_answers_of_a_token_webhook_authenticate_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let env = Env::system().child();
     let authority = Authority::load_or_create(&directory.path().join("reviewer-ca"), env.wall()).unwrap();

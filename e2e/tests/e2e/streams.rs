@@ -37,7 +37,7 @@ spec: {nodeName: node-1, containers: [{name: main, image: nowhere/none}]}
 "#;
 
 #[test]
-fn what_containers_say_and_do_reaches_kubectl() {
+fn logs_exec_attach_and_port_forward() {
     for store in [Store::Memory, Store::Embedded] {
         let directory = tempfile::tempdir().unwrap();
         let cluster = cluster(directory.path(), store);

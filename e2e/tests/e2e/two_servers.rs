@@ -93,7 +93,7 @@ async fn two_servers_are_one_cluster() {
 }
 
 #[tokio::test]
-async fn servers_with_other_flags_tell_of_each_other() {
+async fn servers_log_that_their_flags_differ() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
@@ -115,7 +115,9 @@ async fn servers_with_other_flags_tell_of_each_other() {
     };
     // The first server logs the third one when it renews its own lease.
     for (server, others) in [(&third, ["10.0.0.1", "10.0.0.2"].as_slice()), (&first, &["10.0.0.3"])] {
-        e2e::wait::until("it has told", || others.iter().all(|other| !log_lines(server, other).is_empty()));
+        e2e::wait::until("the server has logged the others", || {
+            others.iter().all(|other| !log_lines(server, other).is_empty())
+        });
     }
     let line = log_lines(&first, "10.0.0.3").pop().unwrap();
     let (_, said) = line.split_once("has other flags: ").unwrap();
@@ -132,7 +134,7 @@ async fn servers_with_other_flags_tell_of_each_other() {
 }
 
 #[tokio::test]
-async fn a_lost_member_and_a_killed_server_stop_nobody() {
+async fn writes_go_on_without_a_member_and_without_a_server() {
     if !test_needs::etcd() {
         return;
     }

@@ -98,9 +98,9 @@ impl Limits {
         let from = self.by_revision.partition_point(|(since, ..)| *since <= window.since.deployments);
         let to = self.by_revision.partition_point(|(since, ..)| *since <= window.until.deployments);
         // The cache has some version of the Deployment, since the controller scales for it.
-        let seen = &self.by_revision[from.saturating_sub(1)..to.max(1)];
-        let most = seen.iter().map(|(_, most, _)| *most).max();
-        (most.unwrap_or(0), seen.iter().map(|(.., least)| *least).min().unwrap_or(0))
+        let possible = &self.by_revision[from.saturating_sub(1)..to.max(1)];
+        let most = possible.iter().map(|(_, most, _)| *most).max();
+        (most.unwrap_or(0), possible.iter().map(|(.., least)| *least).min().unwrap_or(0))
     }
 }
 

@@ -66,7 +66,7 @@ async fn strangers_are_refused() {
 }
 
 #[tokio::test]
-async fn nobody_talks_to_the_wrong_server() {
+async fn clients_check_the_servers_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let other_authority = Connection { ca_pem: Some(fixtures::authority_pem()), ..server.admin.clone() };

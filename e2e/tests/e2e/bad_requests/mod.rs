@@ -108,7 +108,7 @@ async fn refuses_everything(store: Store<'_>) {
 
 /// Checks that `fieldValidation=Warn` accepts unknown and duplicate fields with warnings, and `Ignore` without.
 #[tokio::test]
-async fn what_is_let_pass_is_warned_about() {
+async fn field_validation_warns_or_ignores() {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let admin = server.client(&server.admin);

@@ -193,33 +193,32 @@ impl Row {
     }
 
     async fn attempt(&self, admin: &Client, nobody: &Client, kept: &mut Kept) -> Result<(), String> {
-        let (code, headers, answer) = self.send(admin, nobody, kept).await.map_err(|why| self.complaint(&why))?;
+        let (code, headers, answer) = self.send(admin, nobody, kept).await.map_err(|why| self.error(&why))?;
         let media_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         if (code, media_type) != (self.code, self.media_type) {
-            return Err(self.complaint(&format!(
-                "{code} {media_type:?} in place of {} {:?}: {answer}",
-                self.code, self.media_type
-            )));
+            return Err(
+                self.error(&format!("{code} {media_type:?} in place of {} {:?}: {answer}", self.code, self.media_type))
+            );
         }
         for (pointer, value) in &self.sees {
             let value: Value = serde_json::from_str(&fill(&value.to_string(), kept)).expect("values have no quotes");
             let seen = answer.pointer(pointer).unwrap_or(&Value::Null);
             if *seen != value {
-                return Err(self.complaint(&format!("{pointer} is {seen} in place of {value}: {answer}")));
+                return Err(self.error(&format!("{pointer} is {seen} in place of {value}: {answer}")));
             }
         }
         if !answer["message"].as_str().unwrap_or_default().contains(self.says) {
-            return Err(self.complaint(&format!("the message does not say {:?}: {answer}", self.says)));
+            return Err(self.error(&format!("the message does not say {:?}: {answer}", self.says)));
         }
         for (name, pointer) in &self.keeps {
             let text = answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-            let text = text.ok_or_else(|| self.complaint(&format!("nothing at {pointer}: {answer}")))?;
+            let text = text.ok_or_else(|| self.error(&format!("nothing at {pointer}: {answer}")))?;
             kept.insert(name, text.to_owned());
         }
         Ok(())
     }
 
-    fn complaint(&self, why: &str) -> String {
+    fn error(&self, why: &str) -> String {
         format!("{} {} of {}: {why}", self.method, self.path, self.program.agent())
     }
 

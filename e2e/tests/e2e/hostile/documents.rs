@@ -261,7 +261,7 @@ fn pointers(value: &Value, path: &str, into: &mut Vec<String>) {
 }
 
 #[test]
-fn chance_finds_every_place() {
+fn random_paths_reach_every_place() {
     let mut value = json!({"a": [{"b": 1}]});
     let mut places = Vec::new();
     pointers(&value, "", &mut places);

@@ -56,7 +56,7 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a node joins with a bootstrap token",
     "cluster-info is signed",
     "the controller manager shows its pages",
-    "what has no owner is deleted",
+    "an object without an owner is deleted",
 ];
 
 /// Features that break when no node reports. No pod is evicted then: if all nodes are silent, the fault may be the
@@ -85,7 +85,7 @@ const WITHOUT_DISCOVERY: &[&str] = &[
     "a policy is checked",
     "a quota is counted",
     "a user reads discovery",
-    "what has no owner is deleted",
+    "an object without an owner is deleted",
 ];
 
 /// Features that break without the node controllers: new nodes keep their taint, and choose pod addresses themselves.
@@ -146,7 +146,7 @@ pub const NEEDED: &[Needed] = &[
     needed(
         "system:controller:generic-garbage-collector",
         Subjects,
-        &["a finished Job is cleaned up", "what has no owner is deleted"],
+        &["a finished Job is cleaned up", "an object without an owner is deleted"],
     ),
     needed("system:controller:resourcequota-controller", Subjects, &["a quota is counted"]),
     needed("system:controller:clusterrole-aggregation-controller", Subjects, &["a role is aggregated"]),

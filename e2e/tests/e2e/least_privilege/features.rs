@@ -111,7 +111,10 @@ pub const FEATURES: &[Feature] = &[
         Objects("", "configmaps", "new", |all| is_there(all, "kube-root-ca.crt")),
     ),
     feature("a namespace ends", Objects("", "namespaces", "", |all| !is_there(all, "ending"))),
-    feature("what has no owner is deleted", Objects("", "configmaps", "default", |all| !is_there(all, "left-behind"))),
+    feature(
+        "an object without an owner is deleted",
+        Objects("", "configmaps", "default", |all| !is_there(all, "left-behind")),
+    ),
     feature("a quota is counted", Objects("", "resourcequotas", "new", |all| has(all, "quota", "/status/used"))),
     feature(
         "a role is aggregated",

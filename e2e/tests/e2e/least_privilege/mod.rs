@@ -55,13 +55,13 @@ fn groups(rows: &[Needed]) -> Vec<Group<'_>> {
 }
 
 /// Compares a run without these bindings with the table. Returns a line for each difference.
-fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
-    let mut complaints = Vec::new();
+fn differences(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let mut differences = Vec::new();
     let expected: BTreeSet<&str> = group.iter().flat_map(|needed| needed.breaks).copied().collect();
     let more: Vec<_> = outcome.broken.difference(&expected).collect();
     let less: Vec<_> = expected.difference(&outcome.broken).collect();
     if !more.is_empty() || !less.is_empty() {
-        complaints.push(format!("breaks {more:?} as well, and not {less:?}"));
+        differences.push(format!("breaks {more:?} as well, and not {less:?}"));
     }
     let names = |caller: &String| {
         let groups = outcome.audit.callers.get(caller).into_iter().flatten().map(|group| format!("Group {group}"));
@@ -70,16 +70,16 @@ fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, 
     let refused: Vec<_> = outcome.audit.refused.iter().map(|(caller, requests)| (names(caller), requests)).collect();
     for (names, requests) in &refused {
         if !group.iter().any(|needed| !subjects[needed.binding].is_disjoint(names)) {
-            complaints.push(format!("{names:?} is refused, too: {requests:?}"));
+            differences.push(format!("{names:?} is refused, too: {requests:?}"));
         }
     }
     for needed in group {
         let is_refused = refused.iter().any(|(names, _)| !subjects[needed.binding].is_disjoint(names));
         if is_refused != matches!(needed.is_refused, Refused::Subjects) {
-            complaints.push(format!("a subject of {} is refused: {is_refused}", needed.binding));
+            differences.push(format!("a subject of {} is refused: {is_refused}", needed.binding));
         }
     }
-    complaints
+    differences
 }
 
 /// Returns the outcome of the run with every binding, which two tests use.
@@ -89,7 +89,7 @@ fn with_everything() -> &'static Outcome {
 }
 
 #[test]
-fn nobody_is_refused_and_every_binding_has_its_use() {
+fn no_request_is_refused_and_every_needed_binding_is_used() {
     let Outcome { audit, broken } = with_everything();
     assert_eq!(*broken, NOTHING);
     assert_eq!(audit.refused, BTreeMap::new());
@@ -105,7 +105,7 @@ fn nobody_is_refused_and_every_binding_has_its_use() {
 /// Compares the fleet's role with the fleet's requests. Kubernetes has no such role, so no list of Kubernetes' covers
 /// it.
 #[test]
-fn the_fleet_may_do_what_it_does_and_nothing_else() {
+fn the_fleets_role_allows_exactly_its_requests() {
     const FLEET: &str = "system:orrery:node-fleet";
     const ON_BEHALF: &str = "impersonate-on:arbitrary-node:";
     let Outcome { audit, .. } = with_everything();
@@ -137,7 +137,7 @@ fn the_fleet_may_do_what_it_does_and_nothing_else() {
 }
 
 #[test]
-fn nobody_misses_what_nobody_needs() {
+fn nothing_breaks_without_the_unused_bindings() {
     let unused: Vec<&str> = UNUSED.iter().map(|(binding, _)| *binding).collect();
     let Outcome { audit, broken } = cluster_run::without(&unused);
     assert_eq!(broken, NOTHING);
@@ -148,17 +148,17 @@ fn nobody_misses_what_nobody_needs() {
 /// alone, to name the wrong one.
 fn check_groups(groups: &[Group<'_>]) {
     let subjects = subjects();
-    let complaints = |group: &[&Needed]| {
+    let differences = |group: &[&Needed]| {
         let bindings: Vec<&str> = group.iter().map(|needed| needed.binding).collect();
-        let lines = complaints(group, &cluster_run::without(&bindings), &subjects);
+        let lines = differences(group, &cluster_run::without(&bindings), &subjects);
         lines.iter().map(|line| format!("\n{}: {line}", bindings.join(" and "))).collect::<Vec<String>>()
     };
     let mut wrong = Vec::new();
     for group in groups {
-        let of_group = complaints(group);
+        let of_group = differences(group);
         if !of_group.is_empty() {
             wrong.extend(of_group);
-            wrong.extend(group.iter().flat_map(|needed| complaints(&[*needed])));
+            wrong.extend(group.iter().flat_map(|needed| differences(&[*needed])));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.concat());
@@ -167,19 +167,19 @@ fn check_groups(groups: &[Group<'_>]) {
 // The groups are divided into two tests, which run at the same time.
 
 #[test]
-fn without_a_binding_what_it_is_for_breaks_and_nothing_else() {
+fn without_a_binding_exactly_its_features_break_first_half() {
     let groups = groups(NEEDED);
     check_groups(&groups[..groups.len() / 2]);
 }
 
 #[test]
-fn without_another_binding_what_it_is_for_breaks_and_nothing_else() {
+fn without_a_binding_exactly_its_features_break_second_half() {
     let groups = groups(NEEDED);
     check_groups(&groups[groups.len() / 2..]);
 }
 
 #[test]
-fn every_binding_is_in_one_group_whose_features_are_apart() {
+fn every_binding_is_in_one_group_without_common_features() {
     let groups = groups(NEEDED);
     let mut listed: Vec<&str> = groups.iter().flatten().map(|needed| needed.binding).collect();
     assert_eq!(listed.len(), NEEDED.len());

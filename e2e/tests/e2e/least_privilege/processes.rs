@@ -13,7 +13,7 @@ const OF_EVERY_COMPONENT: [&str; 5] =
     ["tokenreviews", "subjectaccessreviews", "coordination.k8s.io leases", "events", "serviceaccounts"];
 
 #[test]
-fn everybody_calls_under_a_name_of_his_own() {
+fn each_component_sends_requests_as_its_own_user() {
     let directory = tempfile::tempdir().unwrap();
     let audit = audit_summary::options(directory.path());
     let [policy, log] = [audit.audit_policy_file, audit.audit_log_path].map(|path| path.unwrap().display().to_string());

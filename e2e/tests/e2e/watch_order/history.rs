@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_have_happened() {
+    fn contradictory_sessions_are_refused() {
         let other = event(5, Kind::Modified, "a", "red", "2");
         assert!(History::merge(&[session(None, 0, &changes(), 9), session(None, 4, &[other], 5)]).is_err());
         assert!(History::merge(&[session(None, 0, &changes()[1..], 9)]).is_err(), "a changed before it came");
