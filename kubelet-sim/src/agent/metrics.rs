@@ -3,7 +3,7 @@
 //! Corresponds to pkg/kubelet/metrics/collectors/resource_metrics.go and to pkg/kubelet/server/stats.
 
 use crate::fleet::Fleet;
-use crate::pod::usage::{ContainerUsage, containers};
+use crate::pod::story::usage::{ContainerUsage, containers};
 use component_base::metrics::{Labels, Metrics};
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;

@@ -5,7 +5,7 @@
 //!
 //! Deviation: nodes of one process share what they have read. A kubelet reads, or watches, for itself alone.
 
-use crate::pod::references::{Entries, Objects, ReadError, Reference, Source};
+use crate::pod::needs::references::{Entries, Objects, ReadError, Reference, Source};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use client::Client;

@@ -3,10 +3,10 @@
 //! Corresponds to killContainersWithSyncResult of pkg/kubelet/kuberuntime. All containers are stopped at
 //! once, except sidecars: they are stopped after all others have ended, one by one, the last one first.
 
-use crate::pod::container;
-use crate::pod::exit::{Ending, killed_exit, record_pre_stop, stopped_exit};
-use crate::pod::health;
-use crate::pod::kill::kill;
+use crate::pod::container::exit::{Ending, killed_exit, record_pre_stop, stopped_exit};
+use crate::pod::container::kill::kill;
+use crate::pod::container::life;
+use crate::pod::handlers::health;
 use crate::pod::progress::Progress;
 use crate::pod::state;
 use crate::pod::story::ContainerKind;
@@ -57,7 +57,7 @@ fn stop_when_due(
     let stopped = stopped_exit(ending, turn, view, status);
     let exit = killed.filter(|killed| killed.at < stopped.at).unwrap_or(stopped);
     if now >= exit.at {
-        container::stop(view, status, exit);
+        life::stop(view, status, exit);
     } else {
         let is_ready = health.is_ready;
         status.ready = is_ready;

@@ -16,23 +16,23 @@
 use crate::config::Latency;
 use crate::pod::admission::{Rejection, ResizeRefusal};
 use crate::pod::conditions::{self, is_terminal};
-use crate::pod::container;
-use crate::pod::downward::PodFields;
+use crate::pod::container::exit::Ending;
+use crate::pod::container::image_pull::RESYNC_PERIOD;
+use crate::pod::container::life;
+use crate::pod::container::restart::is_finished;
 use crate::pod::ending::stop_containers;
-use crate::pod::environment::{environment, sub_path};
-use crate::pod::exit::Ending;
-use crate::pod::health;
-use crate::pod::image_pull::RESYNC_PERIOD;
-use crate::pod::mounts;
+use crate::pod::handlers::health;
+use crate::pod::needs::downward::PodFields;
+use crate::pod::needs::environment::{environment, sub_path};
+use crate::pod::needs::mounts;
+use crate::pod::needs::references::Objects;
 use crate::pod::notes::{ContainerNotes, Mounts, Notes};
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
-use crate::pod::references::Objects;
 use crate::pod::resize;
-use crate::pod::restart::is_finished;
 use crate::pod::state;
+use crate::pod::story::errors;
 use crate::pod::story::{ContainerKind, Story};
-use crate::pod::story_errors;
 use crate::pod::view::{ContainerView, is_sidecar};
 use proto::Kind;
 use proto::kinds::api::core::v1::{
@@ -199,7 +199,7 @@ impl<'a> PodMachine<'a> {
 
     fn report_story_errors(&self, progress: &mut Progress) {
         let Some(annotations) = &self.view.pod.metadata.annotations else { return };
-        for error in story_errors::errors(self.spec, annotations) {
+        for error in errors::find(self.spec, annotations) {
             progress.events.push(PodEvent::of_pod(true, "InvalidStory", error));
         }
     }
@@ -289,17 +289,17 @@ impl<'a> PodMachine<'a> {
             let is_new =
                 !statuses(&self.view.status.ephemeral_container_statuses).iter().any(|s| s.name == status.name);
             let turn = if is_new { now } else { sandbox_at };
-            container::advance(view, status, Some(turn), now, progress);
+            life::advance(view, status, Some(turn), now, progress);
         }
         let mut turn = Some(sandbox_at);
         for (view, status) in self.init.iter().zip(&mut init) {
             if !(done && view.kind == ContainerKind::Sidecar) {
-                container::advance(view, status, turn, now, progress);
+                life::advance(view, status, turn, now, progress);
             }
             turn = turn.and_then(|turn| turn_after_init(view, status, turn, now));
         }
         for (view, status) in self.apps.iter().zip(&mut apps) {
-            container::advance(view, status, turn, now, progress);
+            life::advance(view, status, turn, now, progress);
             turn = turn.and_then(|turn| turn_after_app(status, turn));
         }
         status.init_container_statuses = (!init.is_empty()).then_some(init);

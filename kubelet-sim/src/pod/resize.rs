@@ -7,8 +7,8 @@
 
 use crate::pod::admission::ResizeRefusal;
 use crate::pod::conditions;
+use crate::pod::container::restart::is_finished;
 use crate::pod::progress::{PodEvent, Progress};
-use crate::pod::restart::is_finished;
 use crate::pod::state::running;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;

@@ -202,7 +202,7 @@ fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
 }
 
 /// Annotation in which v1beta3 keeps a value that its field cannot express.
-const PRESERVE_ZERO_SHARES: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
+const PRESERVE_ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Errors) {
     let annotations = level.down("metadata.annotations");

@@ -3,12 +3,12 @@
 //! Corresponds to makeEnvironmentVariables and makeMounts in pkg/kubelet/kubelet_pods.go and to pkg/volume.
 
 use crate::fleet::Fleet;
-use crate::pod::downward::PodFields;
-use crate::pod::environment::{self, Environment, environment};
 use crate::pod::lifecycle::container_named;
-use crate::pod::references::{Objects, references};
+use crate::pod::needs::downward::PodFields;
+use crate::pod::needs::environment::{self, Environment, environment};
+use crate::pod::needs::references::{Objects, references};
+use crate::pod::needs::volume_files::{self, VolumeFiles};
 use crate::pod::story::ContainerKind;
-use crate::pod::volume_files::{self, VolumeFiles};
 use crate::shell::session::ContainerContext;
 use client::{Client, Error};
 use proto::kinds::api::core::v1::{

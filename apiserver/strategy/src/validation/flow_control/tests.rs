@@ -147,7 +147,7 @@ fn an_absent_type_of_a_response_is_not_supported() {
 
 #[test]
 fn a_level_has_no_annotation_of_older_versions() {
-    let annotation = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
+    let annotation = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
     let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});
     assert_eq!(
         create(json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",

@@ -1,7 +1,7 @@
 //! What a pod refers to has to be there: volumes before its sandbox, variables before each container.
 
 use super::*;
-use crate::pod::references::{Reference, Source};
+use crate::pod::needs::references::{Reference, Source};
 use std::sync::Arc;
 
 impl Life {
@@ -10,7 +10,7 @@ impl Life {
         let entries = entries.map(|pairs| {
             Arc::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect())
         });
-        self.objects.0.insert(reference, entries.ok_or(crate::pod::references::ReadError::NotFound));
+        self.objects.0.insert(reference, entries.ok_or(crate::pod::needs::references::ReadError::NotFound));
         self
     }
 }

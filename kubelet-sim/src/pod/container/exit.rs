@@ -2,7 +2,7 @@
 //!
 //! Corresponds to killContainer of pkg/kubelet/kuberuntime.
 
-use crate::pod::hook::pre_stop;
+use crate::pod::handlers::hook::pre_stop;
 use crate::pod::progress::Progress;
 use crate::pod::state::running;
 use crate::pod::view::ContainerView;

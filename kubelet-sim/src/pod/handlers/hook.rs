@@ -4,7 +4,7 @@
 //!
 //! Deviation: nothing is really run or asked. A command whose end the simulated shell cannot predict succeeds at once.
 
-use crate::pod::probe_target::listens;
+use crate::pod::handlers::target::listens;
 use crate::shell::entrypoint;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::{Container, LifecycleHandler, PodSpec};

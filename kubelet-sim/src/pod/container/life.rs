@@ -3,12 +3,12 @@
 //! Corresponds to computePodActions of pkg/kubelet/kuberuntime. Pure: it turns a status and
 //! the present time into the next status.
 
-use crate::pod::exit::{Exit, killed_exit, record_pre_stop, story_exit};
-use crate::pod::health;
-use crate::pod::kill::kill;
+use crate::pod::container::exit::{Exit, killed_exit, record_pre_stop, story_exit};
+use crate::pod::container::kill::kill;
+use crate::pod::container::restart::{back_off, ran_long, restarts};
+use crate::pod::container::start::start_when_due;
+use crate::pod::handlers::health;
 use crate::pod::progress::Progress;
-use crate::pod::restart::{back_off, ran_long, restarts};
-use crate::pod::start::start_when_due;
 use crate::pod::state::{is_waiting, running, terminated, waiting, waiting_reason};
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;

@@ -3,12 +3,12 @@
 //! Corresponds to WaitForAttachAndMount of pkg/kubelet/volumemanager. A volume that cannot be mounted holds the whole
 //! pod back; it is tried again with growing delays.
 
-use crate::pod::back_off::BackOff;
-use crate::pod::downward::PodFields;
+use crate::pod::container::back_off::BackOff;
+use crate::pod::needs::downward::PodFields;
+use crate::pod::needs::references::Objects;
+use crate::pod::needs::volume_files::mount_errors;
 use crate::pod::notes::Mounts;
 use crate::pod::progress::{PodEvent, Progress};
-use crate::pod::references::Objects;
-use crate::pod::volume_files::mount_errors;
 use proto::kinds::api::core::v1::PodSpec;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;

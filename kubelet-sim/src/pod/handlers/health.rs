@@ -2,13 +2,13 @@
 //!
 //! Corresponds to Manager.UpdatePodStatus of pkg/kubelet/prober.
 
-use crate::pod::hook::post_start;
-use crate::pod::probe::{FailedProbe, Findings, ProbeEnd, ProbeRun};
-use crate::pod::probe_outcome::Outcomes;
-use crate::pod::probe_target;
+use crate::pod::handlers::hook::post_start;
+use crate::pod::handlers::probe::{FailedProbe, Findings, ProbeEnd, ProbeRun};
+use crate::pod::handlers::target;
 use crate::pod::progress::{Progress, RunAttempt};
 use crate::pod::state::running;
 use crate::pod::story::ContainerKind;
+use crate::pod::story::outcomes::Outcomes;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStatus, Probe};
 use proto::kinds::jiff::Timestamp;
@@ -89,7 +89,7 @@ impl Prober<'_, '_> {
         let outcomes = match story {
             Some(story) => story,
             None => {
-                by_itself = Outcomes::always(probe_target::outcome(self.view, spec));
+                by_itself = Outcomes::always(target::outcome(self.view, spec));
                 &by_itself
             }
         };
@@ -104,7 +104,7 @@ impl Prober<'_, '_> {
         let findings = run.findings(until);
         if let Some(FailedProbe { number, outcome }) = findings.failing {
             let attempt = RunAttempt { run: self.run, attempt: u32::try_from(number).unwrap_or(u32::MAX) };
-            let output = probe_target::output(self.view, spec, outcome, story.is_some());
+            let output = target::output(self.view, spec, outcome, story.is_some());
             self.progress.warning(self.view, attempt, "Unhealthy", format!("{name} probe failed: {output}"));
         }
         if let (Some(next), None) = (findings.next, stops_at) {

@@ -5,7 +5,7 @@
 //! Deviation: nothing is really asked. A probe of a port fails if containers of the pod declare ports, but not this one;
 //! a pod that declares none answers on all. A command whose end the simulated shell cannot predict succeeds.
 
-use crate::pod::probe_outcome::Outcome;
+use crate::pod::story::outcomes::Outcome;
 use crate::pod::view::ContainerView;
 use crate::shell::entrypoint;
 use component_base::duration::format_duration;
@@ -74,7 +74,7 @@ pub fn output(view: &ContainerView<'_>, probe: &Probe, outcome: Outcome, by_stor
 }
 
 fn timeout(probe: &Probe) -> Duration {
-    crate::pod::probe::seconds(probe.timeout_seconds, 1)
+    crate::pod::handlers::probe::seconds(probe.timeout_seconds, 1)
 }
 
 /// Returns the port that a probe asks; `None` without one, or when no port of the container has its name.

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
 
-use crate::pod::back_off::BackOff;
+use crate::pod::container::back_off::BackOff;
 use crate::pod::state::terminated;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;

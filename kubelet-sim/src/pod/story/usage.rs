@@ -6,9 +6,9 @@
 //! Deviation: nothing is measured. The CPU time of a container counts from its present start, and one that neither
 //! requests anything nor has a story uses 1m of CPU and 8Mi of memory.
 
-use crate::pod::curve::Curve;
 use crate::pod::state::running;
 use crate::pod::story::Words;
+use crate::pod::story::curve::Curve;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;

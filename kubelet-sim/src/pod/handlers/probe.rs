@@ -6,7 +6,7 @@
 //! Deviation: the first probe runs `initialDelaySeconds` after the container's start. A kubelet's ticker starts before
 //! the container does, so that its first probe may come up to a period later.
 
-use crate::pod::probe_outcome::{Outcome, Outcomes};
+use crate::pod::story::outcomes::{Outcome, Outcomes};
 use proto::kinds::api::core::v1::Probe;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;

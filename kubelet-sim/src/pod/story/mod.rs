@@ -27,8 +27,13 @@
 //! (`sleep 30`, `sh -c "echo no; exit 1"`) ends as its words say, whatever the policy. An interactive shell (`kubectl
 //! run -it`) runs until its user ends it; then the annotations `run-for` and `exit-code` of its container are set.
 
+pub mod curve;
+pub mod outcomes;
+pub mod errors;
+pub mod usage;
+
 use crate::config::Latency;
-use crate::pod::probe_outcome::Outcomes;
+use crate::pod::story::outcomes::Outcomes;
 use crate::shell::entrypoint;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
@@ -107,7 +112,7 @@ impl Story {
     }
 
     /// Reads a container's story. An annotation that cannot be parsed is ignored, so that a typo in one does not disable
-    /// the others; `story_errors` reports it.
+    /// the others; `errors` finds it.
     pub fn of(
         container: &Container,
         kind: ContainerKind,

@@ -1,7 +1,7 @@
 //! `Outcomes`: what a probe of a simulated container finds, by the time since the container started.
 //!
 //! There is no kubelet counterpart: a real probe asks a real process. Outcomes come from the container's story, and
-//! otherwise from its spec: see `probe_target`.
+//! otherwise from its spec: see `handlers::target`.
 
 use component_base::duration::parse_duration;
 use std::time::Duration;

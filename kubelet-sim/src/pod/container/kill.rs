@@ -4,11 +4,11 @@
 //! Corresponds to computePodActions and startContainer of pkg/kubelet/kuberuntime.
 
 use crate::images;
-use crate::pod::exit::Ending;
-use crate::pod::health::Health;
-use crate::pod::hook::post_start;
+use crate::pod::container::exit::Ending;
+use crate::pod::container::restart::restarts_after_failure;
+use crate::pod::handlers::health::Health;
+use crate::pod::handlers::hook::post_start;
 use crate::pod::progress::Progress;
-use crate::pod::restart::restarts_after_failure;
 use crate::pod::state::running;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;

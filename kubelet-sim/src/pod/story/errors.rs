@@ -2,8 +2,8 @@
 //!
 //! A faulty annotation is ignored, and reported by an event of the reason `InvalidStory`.
 
-use crate::pod::curve::Curve;
-use crate::pod::probe_outcome::Outcomes;
+use crate::pod::story::curve::Curve;
+use crate::pod::story::outcomes::Outcomes;
 use crate::pod::story::parse_exit_codes;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::{Container, PodSpec, Probe};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const DOMAIN: &str = "orrery.dev";
 
 /// Returns what is wrong, in the order of the annotations.
-pub fn errors(spec: &PodSpec, annotations: &BTreeMap<String, String>) -> Vec<String> {
+pub fn find(spec: &PodSpec, annotations: &BTreeMap<String, String>) -> Vec<String> {
     let mut errors = Vec::new();
     for (key, text) in annotations {
         let found = match key.split_once('/') {
@@ -107,7 +107,7 @@ mod tests {
                 Some("images are pulled for the pod: there is no form for one container"),
             ),
         ] {
-            let found = errors(&spec, &BTreeMap::from([(key.to_owned(), value.to_owned())]));
+            let found = find(&spec, &BTreeMap::from([(key.to_owned(), value.to_owned())]));
             let expected: Vec<String> = error.into_iter().map(|error| format!("{key}: {error}")).collect();
             assert_eq!(found, expected, "{key}: {value}");
         }

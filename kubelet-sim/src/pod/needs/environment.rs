@@ -3,8 +3,8 @@
 //! Corresponds to makeEnvironmentVariables of pkg/kubelet/kubelet_pods.go and to
 //! k8s.io/kubernetes/third_party/forked/golang/expansion.
 
-use crate::pod::downward::PodFields;
-use crate::pod::references::{Objects, Source};
+use crate::pod::needs::downward::PodFields;
+use crate::pod::needs::references::{Objects, Source};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Container, EnvVarSource, VolumeMount};
 use std::collections::BTreeMap;

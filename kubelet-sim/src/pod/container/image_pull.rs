@@ -4,9 +4,9 @@
 
 use crate::image_name;
 use crate::images;
-use crate::pod::back_off::{Attempt, BackOff};
+use crate::pod::container::back_off::{Attempt, BackOff};
+use crate::pod::container::restart::{BACK_OFF_INITIAL, BACK_OFF_MAX};
 use crate::pod::progress::{Progress, RunAttempt};
-use crate::pod::restart::{BACK_OFF_INITIAL, BACK_OFF_MAX};
 use crate::pod::state::{waiting, waiting_reason};
 use crate::pod::view::ContainerView;
 use component_base::duration::format_duration;

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to MakePayload and collectData of pkg/volume/{configmap,secret,downwardapi,projected}.
 
-use crate::pod::downward::PodFields;
-use crate::pod::references::{Entries, Objects, Source};
+use crate::pod::needs::downward::PodFields;
+use crate::pod::needs::references::{Entries, Objects, Source};
 use proto::kinds::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, ServiceAccountTokenProjection, Volume};
 use std::collections::BTreeMap;
 

@@ -3,10 +3,10 @@
 //! Corresponds to startContainer of pkg/kubelet/kuberuntime.
 
 use crate::images;
-use crate::pod::hook;
-use crate::pod::image_pull::{self, Pull, RESYNC_PERIOD};
+use crate::pod::container::image_pull::{self, Pull, RESYNC_PERIOD};
+use crate::pod::container::restart::back_off;
+use crate::pod::handlers::hook;
 use crate::pod::progress::{Progress, RunAttempt};
-use crate::pod::restart::back_off;
 use crate::pod::state::{last_exit, waiting, waiting_reason};
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerState, ContainerStateRunning, ContainerStatus};
