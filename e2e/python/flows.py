@@ -1,7 +1,7 @@
-"""What people do with the official Python client, against the cluster of KUBECONFIG.
+"""Runs the official Python client against the cluster of KUBECONFIG.
 
-Each function named `flow_…` is one of them. All run, and the exit status says whether all were good; a name on the command
-line runs that one alone.
+Each function named `flow_…` is a test. By default all of them run, and the exit status is 0 if all succeed. A name on the
+command line selects one test.
 """
 
 import json
@@ -24,7 +24,7 @@ SECONDS = 60
 
 
 def refused(status, reason, action):
-    """Runs what has to be refused with this status and reason."""
+    """Runs an action that the server must refuse with this status and reason."""
     try:
         action()
     except ApiException as error:
@@ -35,7 +35,7 @@ def refused(status, reason, action):
 
 
 def until(what, holds):
-    """Asks until it holds; an answer that is true, or an error that names what was waited for."""
+    """Waits until `holds` returns a true value, and returns it. The error after a minute names `what`."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         found = holds()
@@ -81,7 +81,7 @@ def flow_create_read_update_delete():
 
 
 def flow_typed_objects_round_trip():
-    """The client builds a typed object of every answer, and complains of what a schema requires and an answer lacks."""
+    """The client parses every answer into a typed object, and fails if the answer lacks a required field."""
     apps = client.AppsV1Api()
     container = client.V1Container(name="web", image="nginx", ports=[client.V1ContainerPort(container_port=80)])
     template = client.V1PodTemplateSpec(
@@ -246,7 +246,7 @@ def flow_logs_and_commands():
 
 
 def flow_a_terminal():
-    """It has a size, which may change, and what is typed is seen."""
+    """A terminal has a size that can change, and it echoes its input."""
     core = client.CoreV1Api()
     with_a_pod(core, "terminal")
     channels = dict(stdin=True, stdout=True, stderr=False, tty=True, _preload_content=False)
@@ -254,13 +254,13 @@ def flow_a_terminal():
     for width, height in ((100, 30), (80, 24)):
         shell.write_channel(RESIZE_CHANNEL, json.dumps({"Width": width, "Height": height}))
         shell.write_stdin("stty size\r")
-        heard(shell, f"{height} {width}\r\n")
+        read_until(shell, f"{height} {width}\r\n")
     shell.write_stdin("exit 3\r")
     shell.run_forever(timeout=SECONDS)
     assert shell.returncode == 3, shell.returncode
     attached = stream(core.connect_get_namespaced_pod_attach, "terminal", NAMESPACE, **channels)
     attached.write_stdin("typed\r")
-    heard(attached, "typed\r\n")
+    read_until(attached, "typed\r\n")
     attached.close()
 
 
@@ -325,8 +325,8 @@ def with_a_pod(core, name):
     until("it runs", lambda: core.read_namespaced_pod(name, NAMESPACE).status.phase == "Running")
 
 
-def heard(connection, wanted):
-    """Reads until it has been said."""
+def read_until(connection, wanted):
+    """Reads the output of a stream until it contains a text."""
     said = []
 
     def is_said():
@@ -338,7 +338,7 @@ def heard(connection, wanted):
 
 
 def flow_leader_election():
-    """Two candidates: one leads, and the other follows it."""
+    """Of two candidates, the first one leads and the second one waits."""
     leads, ends = [], threading.Event()
 
     def candidate(name):
@@ -363,7 +363,7 @@ def flow_leader_election():
 
 
 def flow_custom_resource_with_a_controller():
-    """A CRD, and a controller of a few lines that writes the status of each object of it."""
+    """Creates a custom resource, and runs a small controller that writes the status of its objects."""
     schema = client.V1JSONSchemaProps(
         type="object",
         properties={
@@ -421,7 +421,7 @@ def flow_custom_resource_with_a_controller():
 
 
 def until_served(action):
-    """A resource is served a moment after its definition says so."""
+    """Repeats a request until a new resource is served, which is a moment after its definition is established."""
 
     def tried():
         try:
@@ -444,7 +444,7 @@ def main():
         try:
             flows[name]()
             print(f"{name}: good", flush=True)
-        except Exception:  # whatever it is, the others still run
+        except Exception:  # the other tests still run
             bad.append(name)
             print(f"{name}: {traceback.format_exc()}", flush=True)
     core.delete_namespace(NAMESPACE)

@@ -84,7 +84,7 @@ impl ApiServer {
     }
 
     /// Waits until the server is ready and has written its initial objects. The last of these writes are the conditions
-    /// of flow schemas and APIServices.
+    /// of FlowSchemas and APIServices.
     async fn ready(&self) {
         self.waiting.component(&self.component).await.expect("the API server gets ready");
         let client = self.client(&self.admin);

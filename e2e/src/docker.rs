@@ -20,7 +20,7 @@ const PROGRAMS: [(&str, &str); 3] =
 pub struct Engine {
     daemon: Child,
     socket: PathBuf,
-    /// Folder of the socket and of process state. It is in `/tmp`, since a socket's path must be short.
+    /// Temporary folder of the socket and of process state. It is not in `data`, since a socket's path must be short.
     _runtime: tempfile::TempDir,
 }
 

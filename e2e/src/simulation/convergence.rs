@@ -34,24 +34,22 @@ pub struct Objects {
 pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
     let mut found = Vec::new();
     for (key, object) in &objects.by_key {
-        let mut complaints = Vec::new();
-        any(object, objects, &mut complaints);
+        let mut reasons = Vec::new();
+        any(object, objects, &mut reasons);
         match key.split('/').nth(2).unwrap_or_default() {
-            "pods" => pod(object, &mut complaints),
-            "minions" => node(object, &mut complaints),
-            "deployments" => deployment(object, &mut complaints),
-            "replicasets" => replica_set(object, objects, &mut complaints),
-            "jobs" => job(object, &mut complaints),
-            "services" if key.starts_with("/registry/services/specs/") => {
-                service(key, object, objects, &mut complaints)
-            }
-            "leases" => lease(object, now, &mut complaints),
-            "namespaces" => namespace(object, objects, &mut complaints),
-            "ipaddresses" => cluster_ip(object, objects, &mut complaints),
-            "ranges" => node_port(key, object, objects, &mut complaints),
+            "pods" => pod(object, &mut reasons),
+            "minions" => node(object, &mut reasons),
+            "deployments" => deployment(object, &mut reasons),
+            "replicasets" => replica_set(object, objects, &mut reasons),
+            "jobs" => job(object, &mut reasons),
+            "services" if key.starts_with("/registry/services/specs/") => service(key, object, objects, &mut reasons),
+            "leases" => lease(object, now, &mut reasons),
+            "namespaces" => namespace(object, objects, &mut reasons),
+            "ipaddresses" => cluster_ip(object, objects, &mut reasons),
+            "ranges" => node_port(key, object, objects, &mut reasons),
             _ => {}
         }
-        found.extend(complaints.into_iter().map(|why| Unconverged { key: key.clone(), why }));
+        found.extend(reasons.into_iter().map(|why| Unconverged { key: key.clone(), why }));
     }
     found
 }
@@ -109,73 +107,73 @@ fn has_ended(pod: &Value) -> bool {
 }
 
 /// Checks that an object is not being deleted, and that its owners exist.
-fn any(object: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+fn any(object: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
-        complaints.push("is being deleted".to_owned());
+        reasons.push("is being deleted".to_owned());
     }
     for owner in items(object, "/metadata/ownerReferences") {
         if !objects.uids.contains(text(owner, "/uid")) {
-            complaints.push(format!("is owned by {} {}, which is gone", text(owner, "/kind"), text(owner, "/name")));
+            reasons.push(format!("is owned by {} {}, which is gone", text(owner, "/kind"), text(owner, "/name")));
         }
     }
 }
 
-fn pod(pod: &Value, complaints: &mut Vec<String>) {
+fn pod(pod: &Value, reasons: &mut Vec<String>) {
     if has_ended(pod) {
         return;
     }
     if text(pod, "/spec/nodeName").is_empty() {
-        complaints.push("has no node".to_owned());
+        reasons.push("has no node".to_owned());
     } else if !has_condition(pod, "Ready") {
-        complaints.push(format!("is {} and not ready", text(pod, "/status/phase")));
+        reasons.push(format!("is {} and not ready", text(pod, "/status/phase")));
     }
 }
 
-fn node(node: &Value, complaints: &mut Vec<String>) {
+fn node(node: &Value, reasons: &mut Vec<String>) {
     if !has_condition(node, "Ready") {
-        complaints.push("is not ready".to_owned());
+        reasons.push("is not ready".to_owned());
     }
     for taint in items(node, "/spec/taints") {
-        complaints.push(format!("has the taint {}", text(taint, "/key")));
+        reasons.push(format!("has the taint {}", text(taint, "/key")));
     }
 }
 
 /// Checks that the status has observed the present generation, and that each of these counts is the number of replicas.
-fn counts(object: &Value, counts: &[&str], complaints: &mut Vec<String>) {
+fn counts(object: &Value, counts: &[&str], reasons: &mut Vec<String>) {
     let (generation, observed) = (number(object, "/metadata/generation"), number(object, "/status/observedGeneration"));
     if generation != observed {
-        complaints.push(format!("is at generation {generation} and its status at {observed}"));
+        reasons.push(format!("is at generation {generation} and its status at {observed}"));
     }
     let wanted = number(object, "/spec/replicas");
     for count in counts {
         let is = number(object, &format!("/status/{count}"));
         if is != wanted {
-            complaints.push(format!("has {is} {count} of {wanted}"));
+            reasons.push(format!("has {is} {count} of {wanted}"));
         }
     }
 }
 
-fn deployment(deployment: &Value, complaints: &mut Vec<String>) {
-    counts(deployment, &["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"], complaints);
+fn deployment(deployment: &Value, reasons: &mut Vec<String>) {
+    counts(deployment, &["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"], reasons);
 }
 
-fn replica_set(set: &Value, objects: &Objects, complaints: &mut Vec<String>) {
-    counts(set, &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"], complaints);
+fn replica_set(set: &Value, objects: &Objects, reasons: &mut Vec<String>) {
+    counts(set, &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"], reasons);
     let pods = objects.pods_of.get(text(set, "/metadata/uid")).map_or(0, Vec::len);
     let wanted = number(set, "/spec/replicas");
     if i64::try_from(pods).ok() != Some(wanted) {
-        complaints.push(format!("has {pods} pods of {wanted}"));
+        reasons.push(format!("has {pods} pods of {wanted}"));
     }
 }
 
-fn job(job: &Value, complaints: &mut Vec<String>) {
+fn job(job: &Value, reasons: &mut Vec<String>) {
     if !has_condition(job, "Complete") && !has_condition(job, "Failed") {
-        complaints.push("has not finished".to_owned());
+        reasons.push("has not finished".to_owned());
     } else if items(job, "/status/uncountedTerminatedPods/succeeded").len() + number(job, "/status/active") as usize > 0
     {
-        complaints.push("has finished and still counts pods".to_owned());
+        reasons.push("has finished and still counts pods".to_owned());
     } else if has_condition(job, "Complete") && number(job, "/status/succeeded") != number(job, "/spec/completions") {
-        complaints.push(format!(
+        reasons.push(format!(
             "counts {} of {} completions",
             number(job, "/status/succeeded"),
             number(job, "/spec/completions")
@@ -184,7 +182,7 @@ fn job(job: &Value, complaints: &mut Vec<String>) {
 }
 
 /// Checks that a Service's Endpoints and EndpointSlices have the addresses of its ready pods, and no others.
-fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+fn service(key: &str, service: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let Some(selector) = service.pointer("/spec/selector").and_then(Value::as_object).filter(|s| !s.is_empty()) else {
         return;
     };
@@ -205,52 +203,52 @@ fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<S
     let ready = slices.flat_map(|slice| items(slice, "/endpoints")).filter(|e| e["conditions"]["ready"] == true);
     let in_slices: BTreeSet<&str> = ready.flat_map(|e| items(e, "/addresses")).filter_map(Value::as_str).collect();
     if in_slices != wanted {
-        complaints.push(format!("has the ready pods {wanted:?}, and in its slices are {in_slices:?}"));
+        reasons.push(format!("has the ready pods {wanted:?}, and in its slices are {in_slices:?}"));
     }
     let endpoints = objects.by_key.get(&format!("/registry/services/endpoints/{rest}")).unwrap_or(&Value::Null);
     let addresses = items(endpoints, "/subsets").iter().flat_map(|subset| items(subset, "/addresses"));
     let in_endpoints: BTreeSet<&str> = addresses.map(|address| text(address, "/ip")).collect();
     if in_endpoints != wanted {
-        complaints.push(format!("has the ready pods {wanted:?}, and in its Endpoints are {in_endpoints:?}"));
+        reasons.push(format!("has the ready pods {wanted:?}, and in its Endpoints are {in_endpoints:?}"));
     }
 }
 
 /// Checks that the Service of an allocated cluster IP has that address.
-fn cluster_ip(address: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+fn cluster_ip(address: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let holder = &address["spec"]["parentRef"];
     let has = |service: &Value| items(service, "/spec/clusterIPs").contains(&address["metadata"]["name"]);
     if !objects.service_of(holder).is_some_and(has) {
-        complaints.push(format!("is kept for {holder}"));
+        reasons.push(format!("is kept for {holder}"));
     }
 }
 
 /// Checks that the Service of an allocated node port has that port.
-fn node_port(key: &str, holder: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+fn node_port(key: &str, holder: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let port = key.strip_prefix("/registry/ranges/servicenodeports/").and_then(|port| port.parse::<i64>().ok());
     let Some(port) = port else { return };
     let has = |service: &Value| items(service, "/spec/ports").iter().any(|p| number(p, "/nodePort") == port);
     if !objects.service_of(holder).is_some_and(has) {
-        complaints.push(format!("is kept for {holder}"));
+        reasons.push(format!("is kept for {holder}"));
     }
 }
 
 /// Checks that a Lease was renewed less than half of its duration ago. Holders renew after a quarter or sooner.
-fn lease(lease: &Value, now: Timestamp, complaints: &mut Vec<String>) {
+fn lease(lease: &Value, now: Timestamp, reasons: &mut Vec<String>) {
     let half = SignedDuration::from_secs(number(lease, "/spec/leaseDurationSeconds")) / 2;
     let renewed = text(lease, "/spec/renewTime").parse::<Timestamp>().unwrap_or_default();
     if text(lease, "/spec/holderIdentity").is_empty() || now.duration_since(renewed) > half {
-        complaints.push(format!("was last renewed at {renewed}"));
+        reasons.push(format!("was last renewed at {renewed}"));
     }
 }
 
 /// Checks the objects that every namespace gets.
-fn namespace(namespace: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+fn namespace(namespace: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let name = text(namespace, "/metadata/name");
     for key in
         [format!("/registry/serviceaccounts/{name}/default"), format!("/registry/configmaps/{name}/kube-root-ca.crt")]
     {
         if !objects.by_key.contains_key(&key) {
-            complaints.push(format!("lacks {key}"));
+            reasons.push(format!("lacks {key}"));
         }
     }
 }

@@ -21,7 +21,7 @@ trait Rule: Send {
     fn prefixes(&self) -> &'static [&'static str];
 
     /// Checks a revision; `value` is the new object, or `None` for a deletion.
-    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint>;
+    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), RuleViolation>;
 }
 
 /// The circumstances of the checked write.
@@ -34,12 +34,12 @@ struct WriteContext<'a> {
 }
 
 /// A violation of a rule, with the keys of further objects besides the written one.
-struct Complaint {
+struct RuleViolation {
     what: String,
     concerned: Vec<String>,
 }
 
-impl Complaint {
+impl RuleViolation {
     fn new(what: String) -> Self {
         Self { what, concerned: Vec::new() }
     }
@@ -50,9 +50,9 @@ impl Complaint {
 }
 
 /// Reads the fields of an object that a rule checks; `None` for a deletion.
-fn read<T: DeserializeOwned>(key: &str, value: Option<&[u8]>) -> Result<Option<T>, Complaint> {
+fn read<T: DeserializeOwned>(key: &str, value: Option<&[u8]>) -> Result<Option<T>, RuleViolation> {
     let read = value.map(serde_json::from_slice).transpose();
-    read.map_err(|error| Complaint::new(format!("{key} cannot be read: {error}")))
+    read.map_err(|error| RuleViolation::new(format!("{key} cannot be read: {error}")))
 }
 
 pub struct Safety {
@@ -79,7 +79,7 @@ impl Safety {
             if !rule.prefixes().iter().any(|prefix| key.starts_with(prefix)) {
                 continue;
             }
-            if let Err(Complaint { what, concerned }) = rule.check(key, value, context) {
+            if let Err(RuleViolation { what, concerned }) = rule.check(key, value, context) {
                 let concerned = std::iter::once(key.to_owned()).chain(concerned);
                 self.violations.record(format!("{now} revision {}: {what}", event.revision), concerned);
             }

@@ -382,8 +382,8 @@ impl Watch {
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let line = std::str::from_utf8(line).unwrap_or_default();
             let next = |prefix: &str, after| store.next_revision(prefix, after);
-            if let Err(complaint) = self.check.check_line(line, next) {
-                self.wire.violations.record(format!("{}: {complaint}", self.caller), []);
+            if let Err(why) = self.check.check_line(line, next) {
+                self.wire.violations.record(format!("{}: {why}", self.caller), []);
             }
         }
         self.record_delivered();

@@ -228,7 +228,7 @@ fn the_api_is_away(stack: &Stack<'_>) {
 fn a_node_is_cut_off(stack: &Stack<'_>) {
     let kubectl = stack.kubectl();
     stack.network("disconnect", "control-plane", "node-1");
-    // After the node monitor's grace period.
+    // The condition changes after the node monitor's grace period.
     kubectl.ok("wait --for=condition=Ready=Unknown node/node-1 --timeout=120s");
     assert!(kubectl.ok("describe node node-1").contains("NodeStatusUnknown"));
     stack.network("connect", "control-plane", "node-1");

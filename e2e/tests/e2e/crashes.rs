@@ -30,7 +30,7 @@ async fn fifty_kills_during_writes_to_etcd() {
     survives_kills(Store::Etcd(&etcd)).await;
 }
 
-/// What a writer knows about its object.
+/// The state of an object as its writer knows it.
 #[derive(Clone, Debug, Default)]
 struct WriterState {
     /// The last number that was answered, and its revision.

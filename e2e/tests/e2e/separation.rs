@@ -64,7 +64,7 @@ fn opened(accesses: &Accesses, command: &str, path: &Path) -> bool {
 fn a_trace_shows_accesses_to_the_store_keys_and_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());
-    // Like a component whose child opens a foreign file and connects to a foreign port.
+    // The shell acts like a component whose child opens another component's file and connects to etcd's port.
     let cheat =
         format!(": < {0}/store/file; (: < {0}/pki/apiserver/file); : < /dev/tcp/127.0.0.1/2379", data.display());
     let shell = Path::new("/bin/bash");
@@ -140,7 +140,7 @@ fn record(directory: &Path, store: Store<'_>) -> Records {
     let kubectl = cluster.kubectl();
     kubectl.ok("create deployment web --image=nginx --replicas=3");
     kubectl.ok("rollout status deployment/web --timeout=120s");
-    // On a busy machine the poller may be late, so this poll surely happens while the cluster runs.
+    // On a busy machine the poller may be late, so one more poll is made here, while the cluster surely runs.
     let alive = poller.as_ref().map_or_else(Accesses::new, |_| poll());
     cluster.stop();
     let traced = trace.map(|trace| accesses(&trace.text()).into_iter().collect());

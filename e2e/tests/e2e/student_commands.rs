@@ -7,7 +7,7 @@ use std::path::Path;
 /// Command lines of kubectl, each with a fragment of what it prints on either output. A line with `!` before it must
 /// fail. In a line, `DIR` is the test's directory, and a plus is a space inside one argument.
 const SESSION: &[(&str, &str)] = &[
-    // Who am I, and what is this?
+    // The cluster, the user and the user's permissions.
     ("version", "Server Version: v1.36."),
     ("cluster-info", "Kubernetes control plane is running at https://127.0.0.1:"),
     ("auth whoami", "kubernetes-admin"),

@@ -1,7 +1,7 @@
 //! The rule that no two objects have the same pod address, cluster IP or node port.
 
 use super::fields::{Pod, Service};
-use super::{Complaint, Rule, WriteContext, read};
+use super::{Rule, RuleViolation, WriteContext, read};
 use std::collections::BTreeMap;
 
 const PODS: &str = "/registry/pods/";
@@ -20,7 +20,7 @@ impl Rule for Addresses {
         &[PODS, SERVICES]
     }
 
-    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), Complaint> {
+    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), RuleViolation> {
         for allocation in self.allocations.remove(key).unwrap_or_default() {
             self.holders.remove(&allocation);
         }
@@ -31,7 +31,7 @@ impl Rule for Addresses {
         let Some(allocations) = allocations else { return Ok(()) };
         for one in &allocations {
             if let Some(other) = self.holders.get(one) {
-                return Err(Complaint::about(format!("{key} has {one}, which {other} has"), [other.clone()]));
+                return Err(RuleViolation::about(format!("{key} has {one}, which {other} has"), [other.clone()]));
             }
             self.holders.insert(one.clone(), key.to_owned());
         }

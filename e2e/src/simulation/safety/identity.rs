@@ -1,7 +1,7 @@
 //! The rule that an object keeps its UID, that no other object ever has that UID, and that a deletion is final.
 
 use super::fields::AnyObject;
-use super::{Complaint, Rule, WriteContext, read};
+use super::{Rule, RuleViolation, WriteContext, read};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Rule for Identity {
         &["/registry/"]
     }
 
-    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), Complaint> {
+    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), RuleViolation> {
         // Allocation ranges are not objects.
         if key.starts_with("/registry/ranges/") {
             return Ok(());
@@ -35,19 +35,19 @@ impl Rule for Identity {
         match self.objects.get(key) {
             Some(before) if before.uid != now.uid => {
                 let (old, new) = (&before.uid, &now.uid);
-                return Err(Complaint::new(format!("{key} became another object, {new} in place of {old}")));
+                return Err(RuleViolation::new(format!("{key} became another object, {new} in place of {old}")));
             }
             Some(before) if before.deleting && !now.deleting => {
-                return Err(Complaint::new(format!("{key} came back from its deletion")));
+                return Err(RuleViolation::new(format!("{key} came back from its deletion")));
             }
             Some(before) if before.generation > now.generation => {
-                return Err(Complaint::new(format!("the generation of {key} went back to {}", now.generation)));
+                return Err(RuleViolation::new(format!("the generation of {key} went back to {}", now.generation)));
             }
             Some(_) => {}
             None => {
                 if let Some(other) = self.key_of_uid.insert(now.uid.clone(), key.to_owned()) {
                     let what = format!("{key} has the uid {} that {other} has or had", now.uid);
-                    return Err(Complaint::about(what, [other]));
+                    return Err(RuleViolation::about(what, [other]));
                 }
             }
         }

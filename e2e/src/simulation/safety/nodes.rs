@@ -1,7 +1,7 @@
 //! The rule that a pod never changes its node, and that no node is overcommitted.
 
 use super::fields::{Node, Pod, milli};
-use super::{Complaint, Rule, WriteContext, read};
+use super::{Rule, RuleViolation, WriteContext, read};
 use std::collections::BTreeMap;
 
 const NODES: &str = "/registry/minions/";
@@ -32,7 +32,7 @@ impl Nodes {
         }
     }
 
-    fn check_pod(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Complaint> {
+    fn check_pod(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), RuleViolation> {
         let pod: Option<Pod> = read(key, value)?;
         let before = self.pods.remove(key);
         if let Some(before) = &before {
@@ -43,7 +43,7 @@ impl Nodes {
             before.filter(|before| before.uid == pod.metadata.uid && before.node != pod.spec.node_name)
         {
             let (old, new) = (&before.node, &pod.spec.node_name);
-            return Err(Complaint::new(format!("{key} was bound to {old} and now is to {new:?}")));
+            return Err(RuleViolation::new(format!("{key} was bound to {old} and now is to {new:?}")));
         }
         if pod.spec.node_name.is_empty() {
             return Ok(());
@@ -60,7 +60,7 @@ impl Nodes {
         self.check_node(&node)
     }
 
-    fn check_node(&self, node: &str) -> Result<(), Complaint> {
+    fn check_node(&self, node: &str) -> Result<(), RuleViolation> {
         let (Some(requested), Some(allocatable)) = (self.requested.get(node), self.allocatable.get(node)) else {
             return Ok(());
         };
@@ -70,7 +70,7 @@ impl Nodes {
                 let what = format!("node {node} has {has} thousandths of {resource} and promised {amount}");
                 let pods = self.pods.iter().filter(|(_, bound)| bound.node == node);
                 let concerned = std::iter::once(format!("{NODES}{node}")).chain(pods.map(|(key, _)| key.clone()));
-                return Err(Complaint::about(what, concerned));
+                return Err(RuleViolation::about(what, concerned));
             }
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Rule for Nodes {
         &[NODES, PODS]
     }
 
-    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), Complaint> {
+    fn check(&mut self, key: &str, value: Option<&[u8]>, _: WriteContext<'_>) -> Result<(), RuleViolation> {
         let Some(name) = key.strip_prefix(NODES) else { return self.check_pod(key, value) };
         match read::<Node>(key, value)? {
             Some(node) => self.allocatable.insert(name.to_owned(), node.status.allocatable),

@@ -15,7 +15,7 @@
 //! marks a disrupted pod.
 
 use super::fields::{Deployment, Pod, ReplicaSet};
-use super::{Complaint, Rule, WriteContext, read};
+use super::{Rule, RuleViolation, WriteContext, read};
 use crate::simulation::controller_caches::{DEPLOYMENTS, REPLICA_SETS, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -127,7 +127,7 @@ fn limits(deployment: &Deployment) -> (i64, i64) {
 }
 
 impl Rollouts {
-    fn check_deployment(&mut self, key: &str, value: Option<&[u8]>, revision: u64) -> Result<(), Complaint> {
+    fn check_deployment(&mut self, key: &str, value: Option<&[u8]>, revision: u64) -> Result<(), RuleViolation> {
         let Some(deployment) = read::<Deployment>(key, value)? else { return Ok(()) };
         let (most, least) = limits(&deployment);
         let known = self.deployments.entry(deployment.metadata.uid.clone());
@@ -142,7 +142,7 @@ impl Rollouts {
         key: &str,
         value: Option<&[u8]>,
         context: WriteContext<'_>,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), RuleViolation> {
         let set = read::<ReplicaSet>(key, value)?.map(|set| ReplicaSetState {
             uid: set.metadata.uid.clone(),
             deployment: set.metadata.controller().unwrap_or_default().to_owned(),
@@ -175,7 +175,13 @@ impl Rollouts {
         }
     }
 
-    fn check_growth(&self, key: &str, set: &ReplicaSetState, limits: &Limits, window: Window) -> Result<(), Complaint> {
+    fn check_growth(
+        &self,
+        key: &str,
+        set: &ReplicaSetState,
+        limits: &Limits,
+        window: Window,
+    ) -> Result<(), RuleViolation> {
         let (most, _) = limits.within(window);
         let others: Vec<(&String, &ReplicaSetHistory)> =
             self.of(&set.deployment).filter(|(other, _)| *other != key).collect();
@@ -186,7 +192,7 @@ impl Rollouts {
         let total = totals.min().unwrap_or(0);
         if total > most {
             let what = format!("{key} grew to {}: {total} pods in all, where {most} is the most", set.replicas);
-            return Err(Complaint::about(what, others.into_iter().map(|(key, _)| key.clone())));
+            return Err(RuleViolation::about(what, others.into_iter().map(|(key, _)| key.clone())));
         }
         Ok(())
     }
@@ -197,7 +203,7 @@ impl Rollouts {
         set: &ReplicaSetState,
         limits: &Limits,
         window: Window,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), RuleViolation> {
         let (_, least) = limits.within(window);
         let left =
             self.views(&set.deployment, window).into_iter().map(|view| self.serving_after(&set.deployment, view));
@@ -205,7 +211,7 @@ impl Rollouts {
             Some(left) if left < least => {
                 let what =
                     format!("{key} shrank to {}: {left} pods serve then, where {least} is the least", set.replicas);
-                Err(Complaint::about(what, self.of(&set.deployment).map(|(key, _)| key.clone())))
+                Err(RuleViolation::about(what, self.of(&set.deployment).map(|(key, _)| key.clone())))
             }
             _ => Ok(()),
         }
@@ -244,7 +250,7 @@ impl Rollouts {
         self.replica_sets.iter().filter(move |(_, past)| past.is_of(deployment))
     }
 
-    fn check_pod(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint> {
+    fn check_pod(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), RuleViolation> {
         let pod = read::<Pod>(key, value)?;
         let serving = pod.as_ref().map(|pod| {
             let is_active = !pod.metadata.is_deleting() && !pod.has_ended();
@@ -286,7 +292,7 @@ impl Rollouts {
         let active = pods.clone().filter(|(_, pod)| pod.is_active).count();
         if i64::try_from(active).unwrap_or(i64::MAX) < wanted {
             let what = format!("{key} was taken away: {active} pods are left, where {wanted} are wanted");
-            return Err(Complaint::about(what, pods.map(|(key, _)| key.clone())));
+            return Err(RuleViolation::about(what, pods.map(|(key, _)| key.clone())));
         }
         Ok(())
     }
@@ -297,7 +303,7 @@ impl Rule for Rollouts {
         &[DEPLOYMENTS, REPLICA_SETS, PODS]
     }
 
-    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), Complaint> {
+    fn check(&mut self, key: &str, value: Option<&[u8]>, context: WriteContext<'_>) -> Result<(), RuleViolation> {
         if key.starts_with(DEPLOYMENTS) {
             return self.check_deployment(key, value, context.revision);
         }

@@ -93,7 +93,7 @@ fn watches() -> Vec<Row> {
             .sees("/0/object/status", Value::Null)
             .sees("/1/object/kind", "PartialObjectMetadata")
             .sees(end, "true"),
-        // After a cut, the watch goes on from a version.
+        // A watch that was cut is opened again without initial objects.
         INFORMERS.watch(format!("/api/v1/namespaces?{one}&{WATCH}"), 1).sees("/0/type", "ADDED"),
         INFORMERS
             .get("/api/v1/namespaces?resourceVersion=1&sendInitialEvents=true&watch=true")

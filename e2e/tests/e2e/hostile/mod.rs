@@ -1,7 +1,7 @@
 //! Tests that no request makes the server panic or answer 500, and that a refused request changes nothing.
 //!
-//! The requests are random variations of valid ones, and the same in every run. `PROPTEST_CASES` sets their number. A
-//! failing request is shrunk before it is shown.
+//! The requests are random variations of valid ones, and the same in every run. A greater `PROPTEST_CASES` makes more
+//! of them. A failing request is shrunk before it is shown.
 
 mod definitions;
 mod documents;

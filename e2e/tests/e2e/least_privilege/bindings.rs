@@ -5,17 +5,17 @@
 pub struct Needed {
     /// `name`, or `namespace/name`.
     pub binding: &'static str,
-    /// Whose requests are refused without it.
+    /// The callers whose requests are refused without it.
     pub is_refused: Refused,
     /// Names of the features that break without it.
     pub breaks: &'static [&'static str],
 }
 
-/// Whose requests are answered with 403.
+/// The callers whose requests are answered with 403.
 pub enum Refused {
     /// The binding's subjects.
     Subjects,
-    /// No caller's, since the binding's permissions are only checked in reviews.
+    /// No caller, since the binding's permissions are only checked in reviews.
     Nobody,
 }
 
