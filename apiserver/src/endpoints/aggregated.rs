@@ -43,12 +43,12 @@ pub async fn answer(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Resp
         Ok(answer) => passed_back(call, answer),
         Err(CallError::Unresolved(error)) => {
             tracing::info!(service = remote.name, %error, "a request cannot be passed on");
-            call.server.upstreams.aggregation.suspect(&remote.name);
+            call.server.upstreams.aggregation.report_unreachable(&remote.name);
             unavailable()
         }
         Err(CallError::Unusable(why)) => answer::plain_error(500, &why),
         Err(CallError::Unreachable(why)) => {
-            call.server.upstreams.aggregation.suspect(&remote.name);
+            call.server.upstreams.aggregation.report_unreachable(&remote.name);
             answer::plain_error(503, &why)
         }
     }

@@ -1,4 +1,4 @@
-//! `ApiService`: an APIService as the rest of this folder reads it.
+//! `ApiService`: reads the fields of an APIService, and `Availability`: its condition `Available`.
 //!
 //! Corresponds to the helpers of k8s.io/kube-aggregator/pkg/apis/apiregistration.
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 pub const GROUP: &str = "apiregistration.k8s.io";
 pub const RESOURCE: &str = "apiservices";
 pub const AVAILABLE: &str = "Available";
-/// Who keeps an APIService: a server at its start, or always, along with definitions.
+/// Label of an APIService that the server keeps: `onstart` for built-in groups, `true` for those of custom resources.
 pub const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// A view of the tree.
+/// A view of an APIService in JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiService<'a>(pub &'a Value);
 
@@ -46,12 +46,12 @@ impl<'a> ApiService<'a> {
         self.0["metadata"]["labels"].get(AUTOMANAGED).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// `None`: this server serves it itself.
+    /// Returns the Service of the server; `None` when this server serves the group version itself.
     pub fn service(&self) -> Option<ServiceReference> {
         ServiceReference::read(self.0.pointer("/spec/service")?)
     }
 
-    /// How the server shows that it is the right one.
+    /// Returns how the server's certificate is verified.
     pub fn trust(&self) -> Trust {
         Trust {
             ca_pem: ca_bundle(&self.0["spec"]["caBundle"]),
@@ -67,15 +67,15 @@ impl<'a> ApiService<'a> {
     }
 }
 
-/// What an APIService's `Available` condition ought to say.
+/// The `Available` condition that an APIService should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Availability {
     pub status: &'static str,
     pub reason: &'static str,
     pub message: String,
 }
 
-impl Verdict {
+impl Availability {
     pub fn local() -> Self {
         Self { status: "True", reason: "Local", message: "Local APIServices are always available".to_owned() }
     }
@@ -88,7 +88,7 @@ impl Verdict {
         Self { status: "False", reason, message }
     }
 
-    /// The condition says just this.
+    /// Tells whether the APIService already has this condition.
     pub fn is_in(&self, service: &Value) -> bool {
         condition::find_value(service, AVAILABLE).is_some_and(|condition| {
             let of = |key: &str| condition[key].as_str().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Verdict {
         })
     }
 
-    /// The object with the condition; its time changes with its status alone.
+    /// Sets the condition in the APIService. `lastTransitionTime` changes only with the status.
     pub fn set_in(&self, service: &mut Value, now: &str) {
         let since = condition::find_value(service, AVAILABLE)
             .filter(|condition| condition["status"] == self.status)
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_keeps_its_time_as_long_as_it_holds() {
+    fn a_condition_keeps_its_time_while_its_status_stays() {
         let mut service = json!({"metadata": {"name": "v1.a"}});
-        Verdict::passed().set_in(&mut service, "t0");
-        assert!(ApiService(&service).is_available() && Verdict::passed().is_in(&service));
-        let failed = Verdict::failed("ServiceNotFound", "m".to_owned());
+        Availability::passed().set_in(&mut service, "t0");
+        assert!(ApiService(&service).is_available() && Availability::passed().is_in(&service));
+        let failed = Availability::failed("ServiceNotFound", "m".to_owned());
         failed.set_in(&mut service, "t1");
         assert!(!ApiService(&service).is_available() && failed.is_in(&service));
-        Verdict::failed("MissingEndpoints", "n".to_owned()).set_in(&mut service, "t2");
+        Availability::failed("MissingEndpoints", "n".to_owned()).set_in(&mut service, "t2");
         let expected = json!([{
             "type": "Available", "status": "False", "reason": "MissingEndpoints", "message": "n",
             "lastTransitionTime": "t1",

@@ -1,10 +1,10 @@
-//! Whether those who are said to serve a group do: each is asked for its list of resources, now and then and whenever
-//! something about it changes, and the condition `Available` says what came of it.
+//! Availability: requests the resource list of every aggregated server, periodically and when its APIService, Service or
+//! EndpointSlices change, and writes the result to the condition `Available`.
 //!
 //! Corresponds to the local and remote availability controllers of k8s.io/kube-aggregator/pkg/controllers/status.
 
-use super::api_service::{ApiService, GROUP, RESOURCE, Verdict};
-use super::asking::{get, tree};
+use super::api_service::{ApiService, Availability, GROUP, RESOURCE};
+use super::fetch::{get, read_json};
 use super::openapi;
 use super::registration::trees;
 use super::table::Aggregation;
@@ -26,22 +26,23 @@ use std::time::Duration;
 use strategy::object_meta;
 use tokio::time::Instant;
 
-/// A server that answers is asked again after this, one that does not after that.
-const PASSING: Duration = Duration::from_secs(30);
-const FAILING: Duration = Duration::from_secs(2);
-/// A list of resources comes quickly or not at all.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Time until a server that answers is checked again.
+const CHECK_PERIOD: Duration = Duration::from_secs(30);
+/// Time until a server that does not answer is checked again.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// Timeout of one request to another server.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When an APIService was looked at, and what it was then.
+/// The last check of an APIService: when the next one is due, and the state that was checked.
 struct Checked {
-    again: Instant,
+    due_at: Instant,
     spec: Value,
     resolved: Result<String, Unresolved>,
 }
 
-/// Until shutdown.
+/// Keeps the `Available` conditions until shutdown.
 pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
-    let examiner = Examiner { upkeep: &upkeep, aggregation: &aggregation };
+    let checker = Checker { upkeep: &upkeep, aggregation: &aggregation };
     let follow = async {
         let registry = &upkeep.registry;
         let (Ok((_, services)), Ok((_, endpoints)), Ok((_, own))) = (
@@ -56,28 +57,28 @@ pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
         let mut checked: BTreeMap<String, Checked> = BTreeMap::new();
         loop {
             let Ok(snapshot) = own.cacher.read(Freshness::Any).await else {
-                registry.env.sleep(FAILING).await;
+                registry.env.sleep(RETRY_PERIOD).await;
                 continue;
             };
-            // One loop judges both kinds.
+            // One loop does the work of both controllers.
             upkeep.hooks.finished(Hook::LocalAvailability);
             upkeep.hooks.finished(Hook::RemoteAvailability);
-            let seen = (services.cacher.snapshot(), endpoints.cacher.snapshot());
-            let next = examiner.pass(&trees(&snapshot), &mut checked).await;
-            examiner.wait((&own, &snapshot), [(&services, seen.0.ok()), (&endpoints, seen.1.ok())], next).await;
+            let known = (services.cacher.snapshot(), endpoints.cacher.snapshot());
+            let next = checker.pass(&trees(&snapshot), &mut checked).await;
+            checker.wait((&own, &snapshot), [(&services, known.0.ok()), (&endpoints, known.1.ok())], next).await;
         }
     };
     upkeep.until_end(follow).await;
 }
 
-/// Examines the servers that APIServices point to.
-struct Examiner<'a> {
+/// Checks the servers of APIServices.
+struct Checker<'a> {
     upkeep: &'a Upkeep,
     aggregation: &'a Aggregation,
 }
 
-impl Examiner<'_> {
-    /// Until there is something to be looked at. Services matter only where some APIService names one.
+impl Checker<'_> {
+    /// Waits until a check is due. Changes of Services matter only when an APIService names one.
     async fn wait(
         &self,
         (own, snapshot): (&Row, &Snapshot),
@@ -100,16 +101,16 @@ impl Examiner<'_> {
         tokio::select! {
             biased;
             () = own.cacher.changed(snapshot) => {}
-            () = self.aggregation.suspected.notified() => {}
+            () = self.aggregation.unreachable_reported.notified() => {}
             () = changed(services, known_services) => {}
             () = changed(endpoints, known_endpoints) => {}
             () = self.upkeep.env.sleep_until(next) => {}
         }
     }
 
-    /// Looks at all APIServices that it is time for; when the next one is due, if any points to another server.
+    /// Checks all APIServices that are due. Returns when the next check is due, if any APIService names another server.
     async fn pass(&self, all: &[Arc<Value>], checked: &mut BTreeMap<String, Checked>) -> Option<Instant> {
-        let suspects = self.aggregation.take_suspects();
+        let unreachable = self.aggregation.take_unreachable();
         let now = self.upkeep.env.now();
         checked.retain(|name, _| all.iter().any(|service| ApiService(service).name() == name));
         let mut due: Vec<(&Arc<Value>, Option<Result<String, Unresolved>>)> = Vec::new();
@@ -117,48 +118,50 @@ impl Examiner<'_> {
             let service = ApiService(tree);
             let Some(reference) = service.service() else {
                 checked.remove(service.name());
-                if !Verdict::local().is_in(tree) {
+                if !Availability::local().is_in(tree) {
                     due.push((tree, None));
                 }
                 continue;
             };
             let resolved = self.aggregation.callers.resolve(&*self.upkeep.registry, &reference);
             let is_known = checked.get(service.name()).is_some_and(|known| {
-                now < known.again
+                now < known.due_at
                     && known.spec == tree["spec"]
                     && (known.resolved == resolved || (known.resolved.is_ok() && resolved.is_ok()))
             });
-            if !is_known || suspects.contains(service.name()) {
+            if !is_known || unreachable.contains(service.name()) {
                 due.push((tree, Some(resolved)));
             }
         }
         let outcomes = join_all(due.into_iter().map(|(tree, resolved)| async move {
-            let verdict = match &resolved {
-                None => Verdict::local(),
-                Some(resolved) => self.examine(ApiService(tree), resolved.clone()).await,
+            let availability = match &resolved {
+                None => Availability::local(),
+                Some(resolved) => self.check(ApiService(tree), resolved.clone()).await,
             };
-            let is_written = write(&self.upkeep.registry, tree, &verdict).await;
-            (tree, resolved, verdict, is_written)
+            let is_written = write(&self.upkeep.registry, tree, &availability).await;
+            (tree, resolved, availability, is_written)
         }))
         .await;
         self.aggregation.refresh(&self.upkeep.registry);
-        for (tree, resolved, verdict, is_written) in outcomes {
-            let pause = if verdict.status == "True" && is_written.is_ok() { PASSING } else { FAILING };
+        for (tree, resolved, availability, is_written) in outcomes {
+            let pause = if availability.status == "True" && is_written.is_ok() { CHECK_PERIOD } else { RETRY_PERIOD };
             if let Err(error) = is_written {
                 tracing::debug!(service = ApiService(tree).name(), %error, "the condition is not written");
             }
             let Some(resolved) = resolved else { continue };
-            let again = self.upkeep.env.now() + pause;
-            checked.insert(ApiService(tree).name().to_owned(), Checked { again, spec: tree["spec"].clone(), resolved });
+            let due_at = self.upkeep.env.now() + pause;
+            checked
+                .insert(ApiService(tree).name().to_owned(), Checked { due_at, spec: tree["spec"].clone(), resolved });
         }
-        checked.values().map(|checked| checked.again).min()
+        checked.values().map(|checked| checked.due_at).min()
     }
 
-    /// Asks a server for what it serves, and keeps what it says.
+    /// Fetches the documents of a server, and returns its availability.
     ///
-    /// Deviation: its certificate is checked as for every other request, where the original does not look at it here.
-    async fn examine(&self, service: ApiService<'_>, resolved: Result<String, Unresolved>) -> Verdict {
-        let Some(reference) = service.service() else { return Verdict::local() };
+    /// Deviation: the server's certificate is verified as for every other request. Kubernetes does not verify it in this
+    /// check.
+    async fn check(&self, service: ApiService<'_>, resolved: Result<String, Unresolved>) -> Availability {
+        let Some(reference) = service.service() else { return Availability::local() };
         let authority = match resolved {
             Ok(authority) => authority,
             Err(error) => return unresolved(&reference, &error),
@@ -166,70 +169,70 @@ impl Examiner<'_> {
         let path = format!("/apis/{}/{}", service.group(), service.version());
         let url = format!("https://{authority}{path}");
         let failed = |why: String| {
-            Verdict::failed("FailedDiscoveryCheck", format!("failing or missing response from {url}: {why}"))
+            Availability::failed("FailedDiscoveryCheck", format!("failing or missing response from {url}: {why}"))
         };
         let client = match self.aggregation.callers.client(&authority, &service.trust()) {
             Ok(client) => client,
             Err(error) => return failed(error.to_string()),
         };
-        let mut learnt = self.aggregation.learnt(service.name());
+        let mut documents = self.aggregation.documents(service.name());
         let exchange = async {
-            let answer = get(&client, &path, &[])
+            let response = get(&client, &path, &[])
                 .await
                 .map_err(|error| failed(format!("Get {url:?}: {}", unreachable(&authority, &error))))?;
-            let code = answer.status().as_u16();
+            let code = response.status().as_u16();
             if !(200..300).contains(&code) {
                 return Err(failed(format!("bad status from {url}: {code}")));
             }
-            if let Some(list) = tree(answer).await.filter(|list| list["kind"] == "APIResourceList") {
-                learnt.resources = Some(Arc::new(list));
+            if let Some(list) = read_json(response).await.filter(|list| list["kind"] == "APIResourceList") {
+                documents.resources = Some(Arc::new(list));
             }
             Ok(())
         };
-        match self.upkeep.env.timeout(LIMIT, exchange).await {
+        match self.upkeep.env.timeout(TIMEOUT, exchange).await {
             Err(_) => return failed(format!("Get {url:?}: context deadline exceeded")),
-            Ok(Err(verdict)) => return verdict,
+            Ok(Err(availability)) => return availability,
             Ok(Ok(())) => {}
         }
-        // What is not told stays as it was: nothing but documentation depends on it.
-        let _ = self.upkeep.env.timeout(LIMIT, openapi::learn(&client, service, &mut learnt)).await;
-        self.aggregation.learn(service.name(), learnt);
-        Verdict::passed()
+        // OpenAPI is documentation only. If a document cannot be fetched, the last one is kept.
+        let _ = self.upkeep.env.timeout(TIMEOUT, openapi::fetch(&client, service, &mut documents)).await;
+        self.aggregation.store_documents(service.name(), documents);
+        Availability::passed()
     }
 }
 
-/// What the condition says where a reference leads nowhere.
-fn unresolved(reference: &ServiceReference, error: &Unresolved) -> Verdict {
+/// Returns the condition for an APIService whose Service cannot be resolved.
+fn unresolved(reference: &ServiceReference, error: &Unresolved) -> Availability {
     let ServiceReference { namespace, name, port, .. } = reference;
     match error {
         Unresolved::NoService { .. } => {
-            Verdict::failed("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"))
+            Availability::failed("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"))
         }
-        Unresolved::NoPort { .. } => Verdict::failed(
+        Unresolved::NoPort { .. } => Availability::failed(
             "ServicePortError",
             format!("service/{name} in {namespace:?} is not listening on port {port}"),
         ),
-        Unresolved::NoSlices { .. } => Verdict::failed(
+        Unresolved::NoSlices { .. } => Availability::failed(
             "EndpointsNotFound",
             format!("cannot find endpointslices for service/{name} in {namespace:?}"),
         ),
         Unresolved::NoEndpoints { port_name, .. } => {
             let what = format!("endpointslices for service/{name} in {namespace:?}");
-            Verdict::failed("MissingEndpoints", format!("{what} have no addresses with port name {port_name:?}"))
+            Availability::failed("MissingEndpoints", format!("{what} have no addresses with port name {port_name:?}"))
         }
         Unresolved::Unreadable(status) => {
             let message = format!("service/{name} in {namespace:?} cannot be checked due to: {status}");
-            Verdict { status: "Unknown", reason: "ServiceAccessError", message }
+            Availability { status: "Unknown", reason: "ServiceAccessError", message }
         }
         Unresolved::Simulated { .. } | Unresolved::Malformed { .. } => {
-            Verdict::failed("FailedDiscoveryCheck", error.to_string())
+            Availability::failed("FailedDiscoveryCheck", error.to_string())
         }
     }
 }
 
-/// Writes the condition unless it says so already.
-async fn write(registry: &Registry, service: &Value, verdict: &Verdict) -> registry::Result<()> {
-    if verdict.is_in(service) {
+/// Writes the condition, unless the APIService already has it.
+async fn write(registry: &Registry, service: &Value, availability: &Availability) -> registry::Result<()> {
+    if availability.is_in(service) {
         return Ok(());
     }
     let (target, _) = registry.row_of(GROUP, RESOURCE)?;
@@ -240,14 +243,14 @@ async fn write(registry: &Registry, service: &Value, verdict: &Verdict) -> regis
     let now = object_meta::time(registry.env.wall());
     let edit = Edit(|current: &Value| {
         let mut object = current.clone();
-        // Somebody may have changed it meanwhile: then it is looked at again.
+        // If the spec has changed meanwhile, the next check writes the condition.
         if current["spec"] == service["spec"] {
-            verdict.set_in(&mut object, &now);
+            availability.set_in(&mut object, &now);
         }
         Ok(object)
     });
     match registry.update(&mut mutation, &edit).await {
-        Err(gone) if gone.is_not_found() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
@@ -275,9 +278,9 @@ mod tests {
                 r#"MissingEndpoints: endpointslices for service/s in "n" have no addresses with port name "web""#,
             ),
         ] {
-            let verdict = unresolved(&reference, &error);
+            let availability = unresolved(&reference, &error);
             assert_eq!(
-                (verdict.status, format!("{}: {}", verdict.reason, verdict.message).as_str()),
+                (availability.status, format!("{}: {}", availability.reason, availability.message).as_str()),
                 ("False", expected)
             );
         }

@@ -1,4 +1,4 @@
-//! Groups and versions of other servers among this one's, as discovery shows them.
+//! Discovery of the groups and versions of other servers, merged with this server's.
 //!
 //! Pure. Corresponds to handler_apis.go and handler_discovery.go of k8s.io/kube-aggregator/pkg/apiserver.
 
@@ -8,7 +8,7 @@ use proto::resources::catalogue::GroupVersions;
 use proto::resources::groups::priority;
 use serde_json::{Map, Value, json};
 
-/// All groups in the order of their priorities, whoever serves them and whether he answers or not.
+/// Returns all groups in the order of their priorities, including those whose server does not answer.
 pub fn groups(local: &[GroupVersions], table: &Table) -> Vec<GroupVersions> {
     let mut groups = local.to_vec();
     for (group, version) in table.keys() {
@@ -37,7 +37,7 @@ pub fn groups(local: &[GroupVersions], table: &Table) -> Vec<GroupVersions> {
     groups
 }
 
-/// The highest that any of its versions asks for.
+/// Returns the highest priority that any version of a group has.
 fn rank(group: &GroupVersions, table: &Table) -> i64 {
     let of = |version: &String| match table.get(&(group.group.clone(), version.clone())) {
         Some(remote) => remote.group_priority,
@@ -46,18 +46,18 @@ fn rank(group: &GroupVersions, table: &Table) -> i64 {
     group.versions.iter().map(of).max().unwrap_or(0)
 }
 
-/// A version in the aggregated document: what its server has told, stale where that one does not answer.
+/// Returns a version's entry in the aggregated discovery document. It is stale when its server does not answer.
 pub fn version(remote: &RemoteVersion) -> Value {
     let mut entry = json!({"version": remote.version});
-    if let Some(list) = &remote.learnt.resources {
+    if let Some(list) = &remote.documents.resources {
         entry["resources"] = json!(resources(list));
     }
-    let is_current = remote.is_available && remote.learnt.resources.is_some();
+    let is_current = remote.is_available && remote.documents.resources.is_some();
     entry["freshness"] = json!(if is_current { "Current" } else { "Stale" });
     entry
 }
 
-/// From the entries of a legacy list, `deployments/scale` beside `deployments`, to the tree of the aggregated form.
+/// Converts an APIResourceList to the aggregated form, which nests `deployments/scale` below `deployments`.
 fn resources(list: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for entry in list["resources"].as_array().into_iter().flatten() {
@@ -99,7 +99,7 @@ fn resources(list: &Value) -> Vec<Value> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::aggregation::table::Learnt;
+    use crate::aggregation::table::RemoteDocuments;
     use remote::callers::Trust;
     use remote::reference::ServiceReference;
     use std::sync::Arc;
@@ -114,7 +114,7 @@ pub(super) mod tests {
             service: ServiceReference::read(&json!({"namespace": "n", "name": "s"})).unwrap(),
             trust: Trust::default(),
             is_available: true,
-            learnt: Learnt::default(),
+            documents: RemoteDocuments::default(),
         }
     }
 
@@ -153,7 +153,7 @@ pub(super) mod tests {
             {"name": "books/scale", "namespaced": true, "group": "autoscaling", "version": "v1", "kind": "Scale",
              "verbs": ["get", "update"]},
         ]});
-        other.learnt.resources = Some(Arc::new(list));
+        other.documents.resources = Some(Arc::new(list));
         let expected = json!([{
             "resource": "books", "responseKind": {"group": "", "version": "", "kind": "Book"}, "scope": "Namespaced",
             "singularResource": "book", "verbs": ["get"], "shortNames": ["bk"],

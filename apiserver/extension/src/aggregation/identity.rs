@@ -1,23 +1,23 @@
-//! The headers that say who asks, to servers that believe this one's certificate.
+//! Identity headers: name the authenticated user to a server that trusts this one's client certificate.
 //!
 //! Corresponds to SetAuthProxyHeaders of k8s.io/client-go/transport.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use request::UserInfo;
 
-/// What all of them begin with.
+/// Prefix of all identity headers.
 pub const IDENTITY: &str = "x-remote-";
 const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 
-/// Says who asks: all of it, or nothing at all. The error names the header that cannot say it.
+/// Adds the headers that identify the user. The error names the header that cannot hold its value.
 pub fn identify(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), String> {
     let mut add = |name: HeaderName, value: &str| -> Result<(), String> {
-        let said = HeaderValue::from_bytes(value.as_bytes());
-        let said = said.map_err(|_| format!("net/http: invalid header field value for {name:?}"))?;
-        headers.append(name, said);
+        let value = HeaderValue::from_bytes(value.as_bytes());
+        let value = value.map_err(|_| format!("net/http: invalid header field value for {name:?}"))?;
+        headers.append(name, value);
         Ok(())
     };
     add(USER, &user.name)?;
@@ -33,7 +33,7 @@ pub fn identify(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), String> 
     Ok(())
 }
 
-/// A key as part of a header's name: what cannot stand there is percent-encoded.
+/// Percent-encodes the bytes of a key that a header name cannot hold.
 fn escaped(key: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
     key.bytes().map(|byte| if is_plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -64,7 +64,7 @@ mod tests {
                 "x-remote-user: ann",
             ]
         );
-        // Who cannot be named must not be nobody, or the one who passes the request on.
+        // A user whom headers cannot name must not become anonymous, or the proxy itself.
         for user in [UserInfo::new("ann\r\nx-remote-group: system:masters", &[]), UserInfo::new("ann", &["a\0"])] {
             assert!(identify(&mut HeaderMap::new(), &user).unwrap_err().starts_with("net/http: invalid header field"));
         }

@@ -1,4 +1,4 @@
-//! One OpenAPI v2 document of everybody's parts.
+//! `Merged`: this server's OpenAPI v2 document merged with the parts of other servers.
 //!
 //! Corresponds to k8s.io/kube-openapi/pkg/aggregator.
 
@@ -11,65 +11,67 @@ use std::sync::Arc;
 
 const DEFINITION: &str = "#/definitions/";
 
-/// The document of everybody, as long as its parts are the same.
+/// Cache of the merged document. It is valid while its parts stay the same.
 #[derive(Default)]
-pub struct Merged(Mutex<Option<Parts>>);
+pub struct Merged(Mutex<Option<MergedDocument>>);
 
-struct Parts {
+/// A merged document, and the parts that it was made from.
+struct MergedDocument {
     own: String,
-    theirs: Vec<Arc<Value>>,
+    others: Vec<Arc<Value>>,
     json: Arc<Document>,
     protobuf: Arc<Document>,
 }
 
 impl Merged {
-    /// This server's own document with those parts.
-    pub fn with(&self, own: &Documents, theirs: Vec<Arc<Value>>, is_protobuf: bool) -> Arc<Document> {
-        if theirs.is_empty() {
+    /// Returns this server's document merged with the parts of the others.
+    pub fn with(&self, own: &Documents, others: Vec<Arc<Value>>, is_protobuf: bool) -> Arc<Document> {
+        if others.is_empty() {
             return Arc::new(if is_protobuf { own.v2_protobuf().clone() } else { own.v2().clone() });
         }
         let mut merged = self.0.lock();
-        let is_same = |parts: &&Parts| {
+        let is_current = |parts: &&MergedDocument| {
             let same = |(a, b): (&Arc<Value>, &Arc<Value>)| Arc::ptr_eq(a, b);
             parts.own == own.v2().hash
-                && parts.theirs.len() == theirs.len()
-                && parts.theirs.iter().zip(&theirs).all(same)
+                && parts.others.len() == others.len()
+                && parts.others.iter().zip(&others).all(same)
         };
-        if let Some(parts) = merged.as_ref().filter(is_same) {
+        if let Some(parts) = merged.as_ref().filter(is_current) {
             return if is_protobuf { parts.protobuf.clone() } else { parts.json.clone() };
         }
         let mut document: Value = serde_json::from_slice(&own.v2().bytes).expect("our own JSON");
-        theirs.iter().for_each(|part| add(&mut document, part));
+        others.iter().for_each(|part| add(&mut document, part));
         let json = Arc::new(Document::of(Bytes::from(document.to_string())));
         let protobuf = Arc::new(Document::of(Bytes::from(v2_protobuf::encode(&document))));
         let answer = if is_protobuf { protobuf.clone() } else { json.clone() };
-        *merged = Some(Parts { own: own.v2().hash.clone(), theirs, json, protobuf });
+        *merged = Some(MergedDocument { own: own.v2().hash.clone(), others, json, protobuf });
         answer
     }
 }
 
-/// The paths of one group and version, and the definitions that they need.
+/// Returns the part of a document below a path prefix: its paths, and the definitions that they need.
 pub fn part_of(document: &Value, prefix: &str) -> Value {
     let paths = document["paths"].as_object().into_iter().flatten();
     let own: Map<String, Value> =
         paths.filter(|(path, _)| format!("{path}/").starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect();
     let own = Value::Object(own);
-    let mut needed = BTreeSet::new();
-    let mut wanted = Vec::new();
-    references(&own, &mut |name| wanted.push(name.to_owned()));
+    let mut visited = BTreeSet::new();
+    let mut queue = Vec::new();
+    references(&own, &mut |name| queue.push(name.to_owned()));
     let mut definitions = Map::new();
-    while let Some(name) = wanted.pop() {
-        if !needed.insert(name.clone()) {
+    while let Some(name) = queue.pop() {
+        if !visited.insert(name.clone()) {
             continue;
         }
         if let Some(schema) = document["definitions"].get(&name) {
-            references(schema, &mut |name| wanted.push(name.to_owned()));
+            references(schema, &mut |name| queue.push(name.to_owned()));
             definitions.insert(name, schema.clone());
         }
     }
     json!({"paths": own, "definitions": definitions})
 }
 
+/// Calls `found` with the name of every definition that a value refers to.
 fn references(value: &Value, found: &mut impl FnMut(&str)) {
     match value {
         Value::Object(members) => {
@@ -85,23 +87,24 @@ fn references(value: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-fn renamed(value: &mut Value, names: &BTreeMap<String, String>) {
+/// Replaces the names of definitions in the references of a value.
+fn rename(value: &mut Value, names: &BTreeMap<String, String>) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
                 let name = value.as_str().filter(|_| key == "$ref").and_then(|text| text.strip_prefix(DEFINITION));
                 match name.and_then(|name| names.get(name)) {
                     Some(new) => *value = json!(format!("{DEFINITION}{new}")),
-                    None => renamed(value, names),
+                    None => rename(value, names),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| renamed(item, names)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, names)),
         _ => {}
     }
 }
 
-/// Adds a part to a document: what of it has another meaning under the same name gets another name.
+/// Adds a part to a document. A definition whose name is taken by a different definition gets a new name.
 fn add(document: &mut Value, part: &Value) {
     let mut names = BTreeMap::new();
     for (name, schema) in part["definitions"].as_object().into_iter().flatten() {
@@ -112,7 +115,7 @@ fn add(document: &mut Value, part: &Value) {
         }
     }
     let mut part = part.clone();
-    renamed(&mut part, &names);
+    rename(&mut part, &names);
     for (name, schema) in part["definitions"].as_object().into_iter().flatten() {
         document["definitions"][names.get(name).unwrap_or(name)] = schema.clone();
     }

@@ -1,13 +1,13 @@
-//! What other servers say of their types, beside what this one says.
+//! OpenAPI documents of other servers, merged with this server's.
 //!
-//! The index of v3 names their documents, which are fetched when somebody asks; v2 is one document for everybody, so
-//! theirs are kept and merged. Corresponds to the openapi and openapiv3 controllers of
+//! The v3 index links to the documents of other servers, which are fetched on request. v2 is one document for all servers,
+//! so theirs are cached and merged. Corresponds to the openapi and openapiv3 controllers of
 //! k8s.io/kube-aggregator/pkg/controllers.
 
 use super::api_service::ApiService;
-use super::asking::{get, tree};
+use super::fetch::{get, read_json};
 use super::merged::part_of;
-use super::table::{Aggregation, Learnt, RemoteVersion, Table};
+use super::table::{Aggregation, RemoteDocuments, RemoteVersion, Table};
 use axum::body::Body;
 use bytes::Bytes;
 use cacher::lookup::Lookup;
@@ -19,30 +19,30 @@ use remote::callers::unreachable;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Asks a server for its documents.
-pub(super) async fn learn(client: &Client, service: ApiService<'_>, learnt: &mut Learnt) {
+/// Fetches a server's OpenAPI v2 document and the URL of its v3 document. What cannot be fetched stays as it is.
+pub(super) async fn fetch(client: &Client, service: ApiService<'_>, documents: &mut RemoteDocuments) {
     let path = format!("apis/{}/{}", service.group(), service.version());
-    if let Ok(answer) = get(client, "/openapi/v3", &[]).await
-        && answer.status() == 200
-        && let Some(index) = tree(answer).await
+    if let Ok(response) = get(client, "/openapi/v3", &[]).await
+        && response.status() == 200
+        && let Some(index) = read_json(response).await
     {
-        learnt.v3_url = index["paths"][&path]["serverRelativeURL"].as_str().map(str::to_owned);
+        documents.v3_url = index["paths"][&path]["serverRelativeURL"].as_str().map(str::to_owned);
     }
-    let tag = learnt.v2_tag.clone().filter(|_| learnt.v2.is_some());
+    let tag = documents.v2_tag.clone().filter(|_| documents.v2.is_some());
     let condition: Vec<_> = tag.as_deref().map(|tag| (header::IF_NONE_MATCH, tag)).into_iter().collect();
-    let Ok(answer) = get(client, "/openapi/v2", &condition).await else { return };
-    if answer.status() != 200 {
+    let Ok(response) = get(client, "/openapi/v2", &condition).await else { return };
+    if response.status() != 200 {
         return;
     }
-    let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-    if let Some(document) = tree(answer).await {
-        learnt.v2 = Some(Arc::new(part_of(&document, &format!("/{path}/"))));
-        learnt.v2_tag = tag;
+    let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+    if let Some(document) = read_json(response).await {
+        documents.v2 = Some(Arc::new(part_of(&document, &format!("/{path}/"))));
+        documents.v2_tag = tag;
     }
 }
 
 impl Aggregation {
-    /// `/openapi/v3`
+    /// Returns the document of `/openapi/v3`.
     pub fn v3_index(&self, own: &Documents) -> Document {
         let table = self.table();
         if table.is_empty() {
@@ -51,18 +51,19 @@ impl Aggregation {
         Document::of(Bytes::from(with_remote(own, &table).to_string()))
     }
 
-    /// `/openapi/v2`
+    /// Returns the document of `/openapi/v2`.
     pub fn v2(&self, own: &Documents, is_protobuf: bool) -> Arc<Document> {
-        let theirs = self.table().values().filter_map(|remote| remote.learnt.v2.clone()).collect();
-        self.merged.with(own, theirs, is_protobuf)
+        let others = self.table().values().filter_map(|remote| remote.documents.v2.clone()).collect();
+        self.merged.with(own, others, is_protobuf)
     }
 }
 
+/// Returns this server's v3 index with the documents of other servers.
 fn with_remote(own: &Documents, table: &Table) -> Value {
     let mut index: Value = serde_json::from_slice(&own.v3_index().bytes).expect("our own JSON");
     for remote in table.values() {
         let path = format!("apis/{}/{}", remote.group, remote.version);
-        match &remote.learnt.v3_url {
+        match &remote.documents.v3_url {
             Some(url) => index["paths"][&path] = json!({"serverRelativeURL": url}),
             None => drop(index["paths"].as_object_mut().and_then(|paths| paths.remove(&path))),
         }
@@ -70,11 +71,11 @@ fn with_remote(own: &Documents, table: &Table) -> Value {
     index
 }
 
-/// `/openapi/v3/apis/<group>/<version>` of another server, path and query as they were asked for, fetched as the
-/// aggregator.
+/// Fetches `/openapi/v3/apis/<group>/<version>` from another server, as the aggregator. `path` is the path and query of
+/// the client's request.
 ///
 /// # Errors
-/// Why the other server cannot be asked: 503 for the client.
+/// Says why the other server cannot be reached; the client gets 503.
 pub async fn v3(
     callers: &Callers,
     objects: &dyn Lookup,

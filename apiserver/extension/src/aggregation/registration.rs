@@ -1,5 +1,5 @@
-//! Keeps an APIService for every group and version that this server serves itself: the built-in ones from its start,
-//! those of custom resources as definitions come and go.
+//! Registration: keeps an APIService for every group version that this server serves itself. Those of built-in resources
+//! are created at its start, those of custom resources follow their definitions.
 //!
 //! Corresponds to the autoregistration and CRD registration controllers of k8s.io/kube-aggregator.
 
@@ -22,19 +22,20 @@ use std::time::Duration;
 
 const ON_START: &str = "onstart";
 const ALWAYS: &str = "true";
-/// Pause before a pass that could not do everything is repeated.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before a failed pass is repeated.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// What has to be done, by name.
+/// A change to one local APIService.
 #[derive(Debug, PartialEq)]
-enum Step {
+enum Action {
+    /// Create this object.
     Create(Value),
-    /// Give it this spec.
+    /// Restore this spec.
     Restore(Value),
     Delete,
 }
 
-/// Until shutdown. `base` is what is built in and served.
+/// Keeps the local APIServices until shutdown. `base` holds the built-in resources that are served.
 pub async fn run(upkeep: Upkeep, base: Arc<Catalogue>) {
     let registry = &upkeep.registry;
     let follow = async {
@@ -45,24 +46,24 @@ pub async fn run(upkeep: Upkeep, base: Arc<Catalogue>) {
             upkeep.hooks.finished(Hook::Autoregistration);
             return;
         };
-        let built_in = of_catalogue(&base);
+        let built_in = built_in_specs(&base);
         upkeep.hooks.finished(Hook::Autoregistration);
         let mut is_start = true;
         loop {
             let (Ok(known), Ok(defined)) =
                 (services.cacher.read(Freshness::Latest).await, definitions.cacher.read(Freshness::Latest).await)
             else {
-                registry.env.sleep(AGAIN).await;
+                registry.env.sleep(RETRY_PERIOD).await;
                 continue;
             };
-            let custom = of_definitions(&trees(&defined));
-            let steps = plan(&trees(&known), &built_in, &custom, is_start);
-            let done = join_all(steps.into_iter().map(|(name, step)| carry_out(registry, name, step))).await;
-            let failed = done.into_iter().filter_map(Result::err).inspect(|error| {
+            let custom = custom_specs(&trees(&defined));
+            let actions = plan(&trees(&known), &built_in, &custom, is_start);
+            let results = join_all(actions.into_iter().map(|(name, action)| apply(registry, name, action))).await;
+            let failed = results.into_iter().filter_map(Result::err).inspect(|error| {
                 tracing::debug!(%error, "an APIService is not as it ought to be");
             });
             if failed.count() > 0 {
-                registry.env.sleep(AGAIN).await;
+                registry.env.sleep(RETRY_PERIOD).await;
                 continue;
             }
             is_start = false;
@@ -77,13 +78,15 @@ pub async fn run(upkeep: Upkeep, base: Arc<Catalogue>) {
     upkeep.until_end(follow).await;
 }
 
+/// Returns the objects of a snapshot as JSON values.
 pub(super) fn trees(snapshot: &Snapshot) -> Vec<Arc<Value>> {
     snapshot.iter().map(|(_, object)| object.value()).collect()
 }
 
-/// The names and specs of local APIServices.
-type Wanted = BTreeMap<String, Value>;
+/// The specs that local APIServices should have, by name.
+type Specs = BTreeMap<String, Value>;
 
+/// Returns the name and spec of the local APIService of a group version.
 fn entry(group: &str, version: &str) -> (String, Value) {
     let priority = priority(group, version);
     let mut spec = json!({
@@ -95,52 +98,55 @@ fn entry(group: &str, version: &str) -> (String, Value) {
     (format!("{version}.{group}"), spec)
 }
 
-fn of_catalogue(catalogue: &Catalogue) -> Wanted {
+/// Returns the specs for the group versions of built-in resources.
+fn built_in_specs(catalogue: &Catalogue) -> Specs {
     let groups = catalogue.groups().iter();
     groups.flat_map(|group| group.versions.iter().map(|version| entry(&group.group, version))).collect()
 }
 
-fn of_definitions(definitions: &[Arc<Value>]) -> Wanted {
-    let mut wanted = Wanted::new();
+/// Returns the specs for the group versions of custom resources.
+fn custom_specs(definitions: &[Arc<Value>]) -> Specs {
+    let mut specs = Specs::new();
     for definition in definitions.iter().map(|definition| Definition(definition)) {
         let served = definition.versions().into_iter().filter(|version| version.is_served());
-        wanted.extend(served.map(|version| entry(definition.group(), version.name())));
+        specs.extend(served.map(|version| entry(definition.group(), version.name())));
     }
-    wanted
+    specs
 }
 
-/// What nobody keeps automatically is left alone, and so is, after the start, what is kept at the start and was deleted.
-fn plan(known: &[Arc<Value>], built_in: &Wanted, custom: &Wanted, is_start: bool) -> BTreeMap<String, Step> {
+/// Plans the changes to the local APIServices, by name. An APIService without the automanaged label is left alone. One of
+/// a built-in group is created at the start only: if it is deleted later, it stays deleted.
+fn plan(known: &[Arc<Value>], built_in: &Specs, custom: &Specs, is_start: bool) -> BTreeMap<String, Action> {
     let by_name: BTreeMap<&str, ApiService<'_>> =
         known.iter().map(|service| ApiService(service)).map(|service| (service.name(), service)).collect();
-    let mut steps = BTreeMap::new();
-    let kept = built_in.iter().map(|(name, spec)| (name, spec, ON_START));
-    for (name, spec, how) in kept.chain(custom.iter().map(|(name, spec)| (name, spec, ALWAYS))) {
+    let mut actions = BTreeMap::new();
+    let on_start = built_in.iter().map(|(name, spec)| (name, spec, ON_START));
+    for (name, spec, how) in on_start.chain(custom.iter().map(|(name, spec)| (name, spec, ALWAYS))) {
         match by_name.get(name.as_str()) {
             None if how == ALWAYS || is_start => {
                 let object = json!({
                     "apiVersion": format!("{GROUP}/v1"), "kind": "APIService",
                     "metadata": {"name": name, "labels": {AUTOMANAGED: how}}, "spec": spec,
                 });
-                steps.insert(name.clone(), Step::Create(object));
+                actions.insert(name.clone(), Action::Create(object));
             }
             Some(service) if !service.automanaged().is_empty() && service.0["spec"] != *spec => {
-                steps.insert(name.clone(), Step::Restore(spec.clone()));
+                actions.insert(name.clone(), Action::Restore(spec.clone()));
             }
             _ => {}
         }
     }
-    let is_wanted = |name: &str| built_in.contains_key(name) || custom.contains_key(name);
-    for (name, _) in by_name.iter().filter(|(name, service)| service.automanaged() == ALWAYS && !is_wanted(name)) {
-        steps.insert((*name).to_owned(), Step::Delete);
+    let is_served = |name: &str| built_in.contains_key(name) || custom.contains_key(name);
+    for (name, _) in by_name.iter().filter(|(name, service)| service.automanaged() == ALWAYS && !is_served(name)) {
+        actions.insert((*name).to_owned(), Action::Delete);
     }
-    steps
+    actions
 }
 
-async fn carry_out(registry: &Registry, name: String, step: Step) -> registry::Result<()> {
-    match step {
-        Step::Create(object) => ensure(registry, GROUP, RESOURCE, object).await,
-        Step::Restore(spec) => {
+async fn apply(registry: &Registry, name: String, action: Action) -> registry::Result<()> {
+    match action {
+        Action::Create(object) => ensure(registry, GROUP, RESOURCE, object).await,
+        Action::Restore(spec) => {
             let restored = |object: &Value| {
                 let mut object = object.clone();
                 object["spec"] = spec.clone();
@@ -148,13 +154,13 @@ async fn carry_out(registry: &Registry, name: String, step: Step) -> registry::R
             };
             change(registry, (GROUP, RESOURCE), ("", &name), restored).await
         }
-        Step::Delete => {
+        Action::Delete => {
             let (target, _) = registry.row_of(GROUP, RESOURCE)?;
             let user = UserInfo::apiserver();
             let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
             let mut mutation = own_mutation(&target, &user, &options, "", &name);
             match registry.delete(&mut mutation, &DeleteOptions::default()).await {
-                Err(gone) if gone.is_not_found() => Ok(()),
+                Err(error) if error.is_not_found() => Ok(()),
                 outcome => outcome.map(|_| ()),
             }
         }
@@ -173,42 +179,42 @@ mod tests {
         Arc::new(object)
     }
 
-    fn shown(steps: &BTreeMap<String, Step>) -> Vec<String> {
-        let word = |step: &Step| match step {
-            Step::Create(_) => "create",
-            Step::Restore(_) => "restore",
-            Step::Delete => "delete",
+    fn shown(actions: &BTreeMap<String, Action>) -> Vec<String> {
+        let word = |action: &Action| match action {
+            Action::Create(_) => "create",
+            Action::Restore(_) => "restore",
+            Action::Delete => "delete",
         };
-        steps.iter().map(|(name, step)| format!("{} {name}", word(step))).collect()
+        actions.iter().map(|(name, action)| format!("{} {name}", word(action))).collect()
     }
 
     #[test]
-    fn what_is_served_here_is_announced() {
-        let built_in: Wanted = [entry("apps", "v1"), entry("", "v1")].into();
-        let custom: Wanted = [entry("a.example", "v1")].into();
-        let steps = plan(&[], &built_in, &custom, true);
-        assert_eq!(shown(&steps), ["create v1.", "create v1.a.example", "create v1.apps"]);
-        let Step::Create(object) = &steps["v1.a.example"] else { panic!("it is to be created") };
+    fn group_versions_of_this_server_get_an_api_service() {
+        let built_in: Specs = [entry("apps", "v1"), entry("", "v1")].into();
+        let custom: Specs = [entry("a.example", "v1")].into();
+        let actions = plan(&[], &built_in, &custom, true);
+        assert_eq!(shown(&actions), ["create v1.", "create v1.a.example", "create v1.apps"]);
+        let Action::Create(object) = &actions["v1.a.example"] else { panic!("it is to be created") };
         assert_eq!(object["metadata"]["labels"], json!({AUTOMANAGED: "true"}));
         let spec = json!({"group": "a.example", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100});
         assert_eq!(object["spec"], spec);
-        // Deleted later, built-in ones stay away; those of definitions come back.
+        // After the start, a deleted APIService is created again only for a custom resource.
         assert_eq!(shown(&plan(&[], &built_in, &custom, false)), ["create v1.a.example"]);
     }
 
     #[test]
-    fn only_what_is_kept_automatically_is_touched() {
+    fn only_automanaged_api_services_change() {
         let own = entry("a.example", "v1");
-        let custom: Wanted = [own.clone()].into();
+        let custom: Specs = [own.clone()].into();
         let spec = own.1;
-        let as_wanted = [known("v1.a.example", "true", spec)];
-        assert_eq!(shown(&plan(&as_wanted, &Wanted::new(), &custom, true)), [""; 0]);
-        let mut other = as_wanted[0].as_ref().clone();
+        let unchanged = [known("v1.a.example", "true", spec)];
+        assert_eq!(shown(&plan(&unchanged, &Specs::new(), &custom, true)), [""; 0]);
+        let mut other = unchanged[0].as_ref().clone();
         other["spec"]["versionPriority"] = json!(1);
-        assert_eq!(shown(&plan(&[Arc::new(other.clone())], &Wanted::new(), &custom, true)), ["restore v1.a.example"]);
+        assert_eq!(shown(&plan(&[Arc::new(other.clone())], &Specs::new(), &custom, true)), ["restore v1.a.example"]);
         other["metadata"]["labels"] = json!({});
-        assert_eq!(shown(&plan(&[Arc::new(other)], &Wanted::new(), &custom, true)), [""; 0]);
+        assert_eq!(shown(&plan(&[Arc::new(other)], &Specs::new(), &custom, true)), [""; 0]);
         let gone = [known("v1.b.example", "true", json!({})), known("v1.c.example", "", json!({}))];
-        assert_eq!(shown(&plan(&gone, &Wanted::new(), &Wanted::new(), false)), ["delete v1.b.example"]);
+        assert_eq!(shown(&plan(&gone, &Specs::new(), &Specs::new(), false)), ["delete v1.b.example"]);
     }
 }

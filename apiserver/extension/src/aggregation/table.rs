@@ -1,4 +1,4 @@
-//! `Aggregation`: who serves which group and version at the moment, as requests look it up.
+//! `Aggregation`: the table of group versions that other servers serve, in which requests look up their server.
 //!
 //! Corresponds to the APIServiceRegistrationController and the proxy handlers of k8s.io/kube-aggregator/pkg/apiserver.
 
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Pause before the APIServices are read again when that failed.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before the APIServices are read again after a failure.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// A group and version that another server serves.
+/// A group version that another server serves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemoteVersion {
-    /// Of the APIService.
+    /// The name of the APIService.
     pub name: String,
     pub group: String,
     pub version: String,
@@ -34,32 +34,34 @@ pub struct RemoteVersion {
     pub service: ServiceReference,
     pub trust: Trust,
     pub is_available: bool,
-    pub learnt: Learnt,
+    pub documents: RemoteDocuments,
 }
 
-/// What the server has last told about what it serves.
+/// The documents that a server last returned about a group version.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Learnt {
-    /// Its APIResourceList; `None` as long as it never answered.
+pub struct RemoteDocuments {
+    /// Its APIResourceList; `None` while the server has never answered.
     pub resources: Option<Arc<Value>>,
-    /// Where its OpenAPI v3 index says that the document is.
+    /// The URL of its OpenAPI v3 document, from the server's index.
     pub v3_url: Option<String>,
-    /// Its OpenAPI v2 document, and the tag to ask with whether it is still the same.
+    /// Its part of the server's OpenAPI v2 document.
     pub v2: Option<Arc<Value>>,
+    /// The ETag of the OpenAPI v2 document.
     pub v2_tag: Option<String>,
 }
 
-/// By group and version.
+/// The group versions of other servers, by group and version.
 pub type Table = BTreeMap<(String, String), Arc<RemoteVersion>>;
 
+/// The aggregated group versions, and the clients of their servers.
 pub struct Aggregation {
     pub callers: Arc<Callers>,
     table: ArcSwap<Table>,
-    /// By the name of the APIService.
-    learnt: Mutex<BTreeMap<String, Learnt>>,
-    /// APIServices whose servers did not answer a request: they are looked at at once.
-    suspects: Mutex<BTreeSet<String>>,
-    pub(super) suspected: Notify,
+    /// Documents by the name of the APIService.
+    documents: Mutex<BTreeMap<String, RemoteDocuments>>,
+    /// APIServices whose server did not answer a request. They are checked at once.
+    unreachable: Mutex<BTreeSet<String>>,
+    pub(super) unreachable_reported: Notify,
     pub(super) merged: Merged,
 }
 
@@ -68,9 +70,9 @@ impl Aggregation {
         Self {
             callers,
             table: ArcSwap::default(),
-            learnt: Mutex::default(),
-            suspects: Mutex::default(),
-            suspected: Notify::new(),
+            documents: Mutex::default(),
+            unreachable: Mutex::default(),
+            unreachable_reported: Notify::new(),
             merged: Merged::default(),
         }
     }
@@ -79,7 +81,7 @@ impl Aggregation {
         self.table.load_full()
     }
 
-    /// Who else serves this path: everything below `/apis/<group>/<version>`.
+    /// Finds the other server that serves a path below `/apis/<group>/<version>`.
     pub fn of_path(&self, path: &str) -> Option<Arc<RemoteVersion>> {
         let table = self.table.load();
         if table.is_empty() {
@@ -93,41 +95,41 @@ impl Aggregation {
         table.get(&key).cloned()
     }
 
-    pub(super) fn learn(&self, name: &str, learnt: Learnt) {
-        self.learnt.lock().insert(name.to_owned(), learnt);
+    pub(super) fn store_documents(&self, name: &str, documents: RemoteDocuments) {
+        self.documents.lock().insert(name.to_owned(), documents);
     }
 
-    pub(super) fn learnt(&self, name: &str) -> Learnt {
-        self.learnt.lock().get(name).cloned().unwrap_or_default()
+    pub(super) fn documents(&self, name: &str) -> RemoteDocuments {
+        self.documents.lock().get(name).cloned().unwrap_or_default()
     }
 
-    /// A server did not answer.
-    pub fn suspect(&self, name: &str) {
-        self.suspects.lock().insert(name.to_owned());
-        self.suspected.notify_one();
+    /// Reports that the server of an APIService did not answer a request.
+    pub fn report_unreachable(&self, name: &str) {
+        self.unreachable.lock().insert(name.to_owned());
+        self.unreachable_reported.notify_one();
     }
 
-    pub(super) fn take_suspects(&self) -> BTreeSet<String> {
-        std::mem::take(&mut self.suspects.lock())
+    pub(super) fn take_unreachable(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.unreachable.lock())
     }
 
-    /// Makes the table anew of the APIServices that there are.
+    /// Rebuilds the table from the APIServices.
     pub(super) fn rebuild(&self, services: &[Arc<Value>]) {
         let services = services.iter().map(|service| ApiService(service));
         let table: Table = services
             .filter_map(|service| {
-                let remote = remote(service, self.learnt(service.name()))?;
+                let remote = remote(service, self.documents(service.name()))?;
                 Some(((remote.group.clone(), remote.version.clone()), Arc::new(remote)))
             })
             .collect();
         let names: BTreeSet<&str> = table.values().map(|remote| remote.name.as_str()).collect();
-        self.learnt.lock().retain(|name, _| names.contains(name.as_str()));
+        self.documents.lock().retain(|name, _| names.contains(name.as_str()));
         if **self.table.load() != table {
             self.table.store(Arc::new(table));
         }
     }
 
-    /// The same of what the cache holds.
+    /// Rebuilds the table from the APIServices in the watch cache.
     pub(super) fn refresh(&self, registry: &Registry) {
         let Ok((_, row)) = registry.row_of(GROUP, RESOURCE) else { return };
         if let Ok(snapshot) = row.cacher.snapshot() {
@@ -136,8 +138,8 @@ impl Aggregation {
     }
 }
 
-/// The core group is always this server's.
-fn remote(service: ApiService<'_>, learnt: Learnt) -> Option<RemoteVersion> {
+/// Returns the table's entry of an APIService; `None` for a local one. The core group is always local.
+fn remote(service: ApiService<'_>, documents: RemoteDocuments) -> Option<RemoteVersion> {
     let reference = service.service().filter(|_| !service.group().is_empty())?;
     Some(RemoteVersion {
         name: service.name().to_owned(),
@@ -148,16 +150,16 @@ fn remote(service: ApiService<'_>, learnt: Learnt) -> Option<RemoteVersion> {
         service: reference,
         trust: service.trust(),
         is_available: service.is_available(),
-        learnt,
+        documents,
     })
 }
 
-/// Keeps the table as the APIServices say, until shutdown.
+/// Rebuilds the table whenever an APIService changes, until shutdown.
 pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
     let registry = &upkeep.registry;
     let follow = async {
         upkeep.hooks.finished(Hook::ApiServiceRegistration);
-        // Where APIServices are not served there are none.
+        // Without the API of APIServices there are none.
         let Ok((_, services)) = registry.row_of(GROUP, RESOURCE) else {
             upkeep.hooks.finished(Hook::AggregatorInformers);
             upkeep.hooks.finished(Hook::ApiServiceFirstSync);
@@ -166,7 +168,7 @@ pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
         let mut freshness = Freshness::Latest;
         loop {
             let Ok(snapshot) = services.cacher.read(freshness).await else {
-                registry.env.sleep(AGAIN).await;
+                registry.env.sleep(RETRY_PERIOD).await;
                 continue;
             };
             freshness = Freshness::Any;

@@ -1,4 +1,4 @@
-//! The end of a definition: its objects go first.
+//! Deletes the objects of a deleted definition, then the definition.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/controller/finalizer.
 
@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use strategy::object_meta;
 
-/// Deletions that are under way together.
-const AT_ONCE: usize = 16;
+/// Maximum number of concurrent deletions.
+const MAX_DELETIONS: usize = 16;
 
-/// Deletes what is left; lets the definition go when nothing is. False: ask again.
+/// Deletes the remaining objects. If none is left, removes the finalizer and returns true.
 pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> registry::Result<bool> {
     if let Some(row) = row {
         let left = remaining(&row).await?;
         let target = Target { row: row.resource.clone(), served: row.resource.storage };
         let waiting: Vec<&Arc<Object>> = left.iter().filter(|object| !object.index.deleting).collect();
-        for some in waiting.chunks(AT_ONCE) {
-            for outcome in join_all(some.iter().map(|object| delete(registry, &target, object))).await {
+        for batch in waiting.chunks(MAX_DELETIONS) {
+            for outcome in join_all(batch.iter().map(|object| delete(registry, &target, object))).await {
                 outcome?;
             }
         }
@@ -49,11 +49,12 @@ async fn delete(registry: &Registry, target: &Target, object: &Object) -> regist
     let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(target, &user, &options, &object.index.namespace, &object.index.name);
     match registry.delete(&mut mutation, &DeleteOptions::default()).await {
-        Err(gone) if gone.is_not_found() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
 
+/// Removes the finalizer.
 async fn release(registry: &Registry, name: &str) -> registry::Result<()> {
     let (target, _) = registry.row_of(GROUP, RESOURCE)?;
     let user = UserInfo::apiserver();
@@ -67,7 +68,7 @@ async fn release(registry: &Registry, name: &str) -> registry::Result<()> {
         Ok(object)
     });
     match registry.update(&mut mutation, &edit).await {
-        Err(gone) if gone.is_not_found() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }

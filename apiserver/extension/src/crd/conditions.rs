@@ -1,4 +1,4 @@
-//! What a definition's status says: which names it got, whether it is served, whether its group allows it.
+//! Decides the status of a definition: its accepted names, whether it is established, and whether its group allows it.
 //!
 //! Pure. Corresponds to the naming, establishing and API approval controllers of
 //! k8s.io/apiextensions-apiserver/pkg/controller.
@@ -12,7 +12,8 @@ pub const ESTABLISHED: &str = "Established";
 pub const TERMINATING: &str = "Terminating";
 const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
 
-/// The status that a definition ought to have beside the others there are; `now` dates what changes.
+/// Returns the status that a definition should have, given the other definitions. Conditions that change get the time
+/// `now`.
 pub fn decided(definition: &Definition<'_>, others: &[Definition<'_>], now: &str) -> Value {
     let mut status = definition.0.get("status").cloned().unwrap_or_else(|| json!({}));
     let taken = Taken::of(definition, others);
@@ -38,7 +39,7 @@ pub fn decided(definition: &Definition<'_>, others: &[Definition<'_>], now: &str
     status
 }
 
-/// Writes a condition; its time changes with its status alone.
+/// Sets a condition. `lastTransitionTime` changes only with the status.
 pub fn set(status: &mut Value, kind: &str, is_true: bool, reason: &str, message: &str, now: &str) {
     let word = if is_true { "True" } else { "False" };
     if !status["conditions"].is_array() {
@@ -61,7 +62,7 @@ pub fn set(status: &mut Value, kind: &str, is_true: bool, reason: &str, message:
     }
 }
 
-/// The names of a group that other definitions hold.
+/// The names that other definitions of the same group have.
 #[derive(Default)]
 struct Taken<'a> {
     resources: BTreeSet<&'a str>,
@@ -84,7 +85,8 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// The names that the definition gets, and why not all that it wants. What conflicts stays as it was.
+/// Returns the names that a definition gets, and the last conflict if it does not get all. A name in conflict keeps its
+/// earlier value.
 fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Value>, Option<(&'static str, String)>) {
     let wanted = definition.names();
     let mut names = definition.accepted_names().0.as_object().cloned().unwrap_or_default();
@@ -121,12 +123,13 @@ fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Valu
     (names, conflict)
 }
 
-/// What a definition in one of Kubernetes' own groups says of its approval.
+/// The approval annotation of a definition in one of Kubernetes' own groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     Missing,
-    /// It says why it does without.
+    /// The annotation says why there is no approval.
     Bypassed,
+    /// The annotation is the URL of the approval.
     Given,
     Unreadable,
 }
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_ask_gets_the_names() {
+    fn the_first_definition_gets_the_names() {
         let first = with_status(definition("gadgets", "Gadget", &["gd"]));
         assert_eq!(
             shown(&first["status"]),

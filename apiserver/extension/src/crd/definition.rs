@@ -1,4 +1,4 @@
-//! `Definition`: a CustomResourceDefinition as the rest of this folder reads it.
+//! `Definition`: reads the fields of a CustomResourceDefinition.
 //!
 //! Corresponds to the helpers of k8s.io/apiextensions-apiserver/pkg/apis/apiextensions.
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 pub const GROUP: &str = "apiextensions.k8s.io";
 pub const RESOURCE: &str = "customresourcedefinitions";
-/// Says that somebody has looked at a definition in one of Kubernetes' own groups.
+/// Annotation with the approval of a definition in one of Kubernetes' own groups.
 pub const APPROVED: &str = "api-approved.kubernetes.io";
-/// Holds a definition back until its objects are gone.
+/// Finalizer that keeps a deleted definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 static NOTHING: Value = Value::Null;
 
-/// A view of the tree; what is absent is empty.
+/// A view of a CustomResourceDefinition in JSON. An absent field reads as empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition<'a>(pub &'a Value);
 
@@ -21,7 +21,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The names of a definition: those asked for, or those that were accepted.
+/// The names of a definition: `spec.names`, or `status.acceptedNames`.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a>(pub &'a Value);
 
@@ -72,7 +72,7 @@ impl<'a> Version<'a> {
         self.0.pointer("/schema/openAPIV3Schema").unwrap_or(&NOTHING)
     }
 
-    /// A list or object of the version; null where it is not there.
+    /// Returns a field of the version; null when it is absent.
     pub fn part(&self, key: &str) -> &'a Value {
         self.0.get(key).unwrap_or(&NOTHING)
     }
@@ -149,7 +149,7 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// Groups that belong to Kubernetes: a definition in them needs somebody's approval.
+/// Tells whether a group belongs to Kubernetes. A definition in such a group needs an approval.
 pub fn is_protected_group(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|owner| group == *owner || group.ends_with(&format!(".{owner}")))
 }

@@ -1,4 +1,4 @@
-//! What the deletion of a CustomResourceDefinition begins with: a finalizer, and a condition that says so.
+//! Marks a CustomResourceDefinition for deletion: sets a finalizer and the condition `Terminating`.
 //!
 //! Corresponds to PrepareForDelete of k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use strategy::object_meta;
 use strategy::write_context::WriteContext;
 
-/// Keeps the definition until its objects are gone, and says that they go now.
+/// Adds the finalizer that keeps the definition until its objects are gone, and sets the condition `Terminating`.
 pub fn begin(context: &WriteContext<'_>, definition: &mut Value) {
     if !Definition(definition).has_cleanup_finalizer() {
         let mut finalizers = object_meta::finalizers(definition);

@@ -1,4 +1,4 @@
-//! Objects inside custom resources: each has a kind, and metadata that could stand in any object.
+//! Validates objects that are embedded in custom resources: their apiVersion, kind and metadata.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta.
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use strategy::validation::at::{At, Errors};
 use strategy::validation::object_meta;
 
-/// Every error of the objects that stand in `value`, which may be one itself; `base` is where the value stands.
+/// Checks every embedded object in `value`, which may be one itself. `base` is the path of `value`.
 pub fn check(schema: &Structural, value: &Value, base: &str, errors: &mut Errors) {
     embedded::each(schema, value, &mut |path, object| {
         let dot = if base.is_empty() || path.is_empty() || path.starts_with('[') { "" } else { "." };
@@ -17,7 +17,7 @@ pub fn check(schema: &Structural, value: &Value, base: &str, errors: &mut Errors
     });
 }
 
-/// One object by itself.
+/// Checks one embedded object.
 pub fn check_object(object: &At<'_>, errors: &mut Errors) {
     for (key, check) in [("apiVersion", api_version as fn(&At<'_>, &mut Errors)), ("kind", kind)] {
         let at = object.field(key);
@@ -33,7 +33,7 @@ pub fn check_object(object: &At<'_>, errors: &mut Errors) {
     }
     let mut metadata = object.value["metadata"].clone();
     if metadata["name"].as_str().is_none_or(str::is_empty) {
-        metadata["name"] = json!("fakename"); // it may have none
+        metadata["name"] = json!("fakename"); // The name is optional.
     }
     let metadata = At::new(object.path_of("metadata"), &metadata);
     let is_namespaced = !metadata.field("namespace").is_empty();

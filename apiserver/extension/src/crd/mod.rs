@@ -1,19 +1,21 @@
 //! Custom resources: a CustomResourceDefinition becomes a row of the resource table while the server runs.
 //!
-//! [`validation`] checks definitions, [`conditions`] decides their status, [`row`] makes the row, [`strategy`] is what
-//! happens to its objects, [`rules`] are what their definition says of them in CEL, and [`serving`] follows the definitions and swaps the catalogue. Everything else that a
-//! custom resource has, it has by the same path as a built-in one. Corresponds to k8s.io/apiextensions-apiserver.
+//! Reading order: [`definition`] reads the object, [`validation`] checks it, [`conditions`] decides its status, and [`row`]
+//! makes its row. [`strategy`] prepares and validates custom resources, [`rules`] evaluates the CEL rules of their schema,
+//! and [`webhook_converter`] converts them between versions. [`serving`] follows the definitions and swaps the catalogue.
+//! [`deletion`] and [`cleanup`] remove a definition with its objects. Requests for custom resources take the same path as
+//! those for built-in ones. Corresponds to k8s.io/apiextensions-apiserver.
 
-pub mod cleanup;
-pub mod conditions;
 pub mod definition;
-pub mod deletion;
-mod embedded;
-pub mod row;
-pub mod rules;
-pub mod serving;
-pub mod strategies;
-pub mod strategy;
-pub mod review;
 pub mod validation;
+pub mod conditions;
+pub mod row;
+mod embedded;
+pub mod rules;
+pub mod strategy;
+pub mod strategies;
+pub mod review;
 pub mod webhook_converter;
+pub mod serving;
+pub mod deletion;
+pub mod cleanup;

@@ -1,36 +1,37 @@
-//! `ConversionReview`: the question to a webhook that converts, and what may come back.
+//! `ConversionReview`: builds the request to a conversion webhook, and checks its response.
 //!
 //! Pure. Corresponds to webhook_converter.go of k8s.io/apiextensions-apiserver/pkg/apiserver/conversion.
 
+use super::definition::GROUP;
 use proto::gvk::split_api_version;
 use serde_json::{Map, Value, json};
 use strategy::validation::at::{At, Errors};
 use strategy::validation::object_meta::validate_annotations;
 
-const GROUP: &str = "apiextensions.k8s.io";
-/// The forms of the question that this server knows; a webhook names the ones that it knows.
+/// The versions of ConversionReview that this server supports.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// One question: objects to be converted into one version.
+/// A request to convert objects to one version.
 #[derive(Clone, Copy, Debug)]
 pub struct Review<'a> {
-    /// The first of the webhook's that is known here.
+    /// The version of ConversionReview.
     pub version: &'a str,
     pub uid: &'a str,
+    /// The `apiVersion` to convert to.
     pub to: &'a str,
-    /// What is converted, in words.
+    /// The apiVersion and kind of the objects, for messages.
     pub what: &'a str,
-    /// The objects are those of a list.
+    /// The objects are the items of a list.
     pub is_list: bool,
 }
 
-/// The form in which a webhook wants to be asked.
+/// Returns the first of a webhook's ConversionReview versions that this server supports.
 pub fn version_of<'a>(versions: &[&'a str]) -> Option<&'a str> {
     versions.iter().copied().find(|version| VERSIONS.contains(version))
 }
 
-/// `stable.example.com/v1, Kind=CronTab`
-pub fn words(api_version: &str, kind: &str) -> String {
+/// Returns an apiVersion and kind as messages show them: `stable.example.com/v1, Kind=CronTab`.
+pub fn gvk_text(api_version: &str, kind: &str) -> String {
     format!("{api_version}, Kind={kind}")
 }
 
@@ -43,12 +44,13 @@ impl Review<'_> {
         })
     }
 
-    /// The question was not answered.
+    /// Returns the message for a conversion that failed.
     pub fn failed(&self, why: impl std::fmt::Display) -> String {
         format!("conversion webhook for {} failed: {why}", self.what)
     }
 
-    /// The converted objects, each with the metadata that it had before.
+    /// Checks a response, and returns the converted objects. Only their labels and annotations are taken from the webhook;
+    /// all other metadata stays as it was.
     pub fn converted(&self, response: &Value, originals: &[Value]) -> Result<Vec<Value>, String> {
         let objects = self.objects(response).map_err(|why| self.failed(why))?;
         if objects.len() != originals.len() {
@@ -65,8 +67,8 @@ impl Review<'_> {
         if self.version == "v1" {
             let expected = format!("{GROUP}/v1");
             if (text(&response["apiVersion"]), text(&response["kind"])) != (&expected, "ConversionReview") {
-                let got = words(text(&response["apiVersion"]), text(&response["kind"]));
-                let wanted = words(&expected, "ConversionReview");
+                let got = gvk_text(text(&response["apiVersion"]), text(&response["kind"]));
+                let wanted = gvk_text(&expected, "ConversionReview");
                 return Err(format!("expected webhook response of {wanted}, got {got}"));
             }
             if !answer.is_object() {
@@ -91,27 +93,27 @@ impl Review<'_> {
     fn checked(&self, index: usize, original: &Value, converted: &Value) -> Result<Value, String> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let what = self.what;
-        let place = match self.is_list {
+        let prefix = match self.is_list {
             true => format!("conversion webhook for {what} returned invalid converted object at index {index}"),
             false => format!("conversion webhook for {what} returned invalid object at index 0"),
         };
         if !converted.is_object() {
-            return Err(format!("{place}: it is no object"));
+            return Err(format!("{prefix}: it is no object"));
         }
         let (expected, got) = (self.to, text(converted, "apiVersion"));
         if got != expected {
-            return Err(format!("{place}: invalid groupVersion (expected {expected}, received {got})"));
+            return Err(format!("{prefix}: invalid groupVersion (expected {expected}, received {got})"));
         }
         let (expected, got) = (text(original, "kind"), text(converted, "kind"));
         if got != expected {
-            return Err(format!("{place}: invalid kind (expected {expected}, received {got})"));
+            return Err(format!("{prefix}: invalid kind (expected {expected}, received {got})"));
         }
         for (key, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
             let (expected, got) = (text(&original["metadata"], key), text(&converted["metadata"], key));
             if expected != got {
                 let why = format!("must have the same {word}: {expected} != {got}");
                 return Err(match self.is_list {
-                    true => format!("{place}: {why}"),
+                    true => format!("{prefix}: {why}"),
                     false => format!("conversion webhook for {what} returned invalid object: {why}"),
                 });
             }
@@ -125,18 +127,18 @@ impl Review<'_> {
     }
 }
 
-/// The converted object with its own labels and annotations, and everything else of its metadata as it was.
+/// Returns the converted object with its own labels and annotations, and with the original's other metadata.
 fn with_metadata(original: &Value, converted: &Value) -> Result<Value, String> {
     let given = converted.get("metadata").ok_or("missing metadata in converted object")?;
     let given =
-        given.as_object().ok_or_else(|| format!("invalid metadata of type {} in converted object", go(given)))?;
+        given.as_object().ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(given)))?;
     let mut meta = original["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
         let Some(map) = given.get(field).filter(|map| !map.is_null()) else {
             meta.remove(field);
             continue;
         };
-        let shown = || format!("invalid metadata.{field} of type {} in converted object", go(map));
+        let shown = || format!("invalid metadata.{field} of type {} in converted object", go_type(map));
         check_texts(field, map.as_object().ok_or_else(shown)?)?;
         if original["metadata"].get(field) != Some(map) {
             check_map(field, map)?;
@@ -151,7 +153,7 @@ fn with_metadata(original: &Value, converted: &Value) -> Result<Value, String> {
 fn check_texts(field: &str, map: &Map<String, Value>) -> Result<(), String> {
     match map.iter().find(|(_, value)| !value.is_string()) {
         Some((key, value)) => {
-            Err(format!("metadata.{field}[{key}] must be a string, but is {} in converted object", go(value)))
+            Err(format!("metadata.{field}[{key}] must be a string, but is {} in converted object", go_type(value)))
         }
         None => Ok(()),
     }
@@ -171,8 +173,8 @@ fn check_map(field: &str, map: &Value) -> Result<(), String> {
     }
 }
 
-/// What Go calls the type of a JSON value.
-fn go(value: &Value) -> &'static str {
+/// Returns Go's name for the type of a JSON value.
+fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
@@ -184,12 +186,12 @@ fn go(value: &Value) -> &'static str {
     }
 }
 
-/// The group and version of an object, and its kind, in words.
-pub fn words_of(object: &Value, list: bool) -> String {
+/// Returns an object's apiVersion and kind as messages show them; `list` asks for the kind of its list.
+pub fn gvk_text_of(object: &Value, list: bool) -> String {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let kind = if list { format!("{}List", text("kind")) } else { text("kind").to_owned() };
     debug_assert!(!split_api_version(text("apiVersion")).0.is_empty(), "custom resources have groups");
-    words(text("apiVersion"), &kind)
+    gvk_text(text("apiVersion"), &kind)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a definition to a row of the resource table.
+//! Makes the row of the resource table for a definition.
 //!
 //! Corresponds to getOrCreateServingInfoFor of k8s.io/apiextensions-apiserver/pkg/apiserver.
 
@@ -16,7 +16,7 @@ use proto::schema::structural::json_path::JsonPath;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The row of a definition under the names it was given; `None` while there is nothing to serve.
+/// Returns the row of a definition under the given names; `None` when it has no storage version.
 pub fn of(definition: &Definition<'_>, names: Names<'_>) -> Option<Resource> {
     let versions = definition.versions();
     let storage = versions.iter().position(Version::is_storage)?;
@@ -73,14 +73,14 @@ fn served(
     }
 }
 
-/// `com.example.stable.v1.CronTab`
+/// Returns the name of the type of a version, such as `com.example.stable.v1.CronTab`.
 fn type_name(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').collect();
     parts.reverse();
     format!("{}.{version}.{kind}", parts.join("."))
 }
 
-/// What the definition says, or a sentence that names the newest version to go to.
+/// Returns the warning for a deprecated version: the definition's own, or a sentence that names the newest version.
 fn deprecation(definition: &Definition<'_>, names: Names<'_>, versions: &[Version<'_>], index: usize) -> String {
     let version = versions[index];
     if let Some(own) = version.part("deprecationWarning").as_str() {
@@ -117,7 +117,7 @@ fn scale_paths(version: Version<'_>) -> ScalePaths {
     ScalePaths {
         spec_replicas: path("specReplicasPath").unwrap_or_default(),
         status_replicas: path("statusReplicasPath").unwrap_or_default(),
-        // A definition without one has no selector at all.
+        // Without a path, the Scale has no selector.
         selector: Some(path("labelSelectorPath").unwrap_or_default()),
     }
 }

@@ -1,8 +1,8 @@
-//! Follows the definitions in the store and serves what they define: hot, and without a pause for anything else.
+//! Follows the definitions in the store, and serves their custom resources without a restart.
 //!
-//! One pass looks at all definitions and brings about what they ask for: rows with caches that have read the store,
-//! a new catalogue, the status of each definition, the end of those that are deleted. Every API server does the same
-//! and decides the same, so it does not matter which of them writes.
+//! One pass reads all definitions. It starts their rows, whose caches read the store first. Then it swaps the catalogue,
+//! writes the status of each definition, and removes the objects of those that are deleted. Every API server decides the
+//! same from the same definitions, so it does not matter which of them writes.
 //! Corresponds to the crdHandler and the controllers of k8s.io/apiextensions-apiserver.
 
 use super::conditions::{self, ESTABLISHED, TERMINATING};
@@ -26,12 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use strategy::object_meta;
 
-/// When a pass that could not do everything is repeated.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before a failed pass is repeated.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One definition that is served.
-struct Served {
-    /// What the row was made of.
+/// A definition whose custom resources are served.
+struct ServedDefinition {
+    /// The spec that the row was made from.
     spec: Value,
     accepted_names: Value,
     row: Arc<Row>,
@@ -40,9 +40,10 @@ struct Served {
 struct Serving {
     registry: Arc<Registry>,
     callers: Arc<Callers>,
-    /// The built-in rows that are served.
+    /// The built-in resources that are served.
     base: Arc<Catalogue>,
-    served: BTreeMap<String, Served>,
+    /// By the name of the definition.
+    served: BTreeMap<String, ServedDefinition>,
 }
 
 /// Serves custom resources until shutdown.
@@ -62,7 +63,7 @@ pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
         let mut freshness = Freshness::Latest;
         loop {
             let Ok(snapshot) = definitions.cacher.read(freshness).await else {
-                registry.env.sleep(AGAIN).await;
+                registry.env.sleep(RETRY_PERIOD).await;
                 continue;
             };
             freshness = Freshness::Any;
@@ -75,8 +76,8 @@ pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
             if is_done {
                 changed.await;
             } else {
-                // Whatever comes first; then everything is looked at anew.
-                let _ = registry.env.timeout(AGAIN, changed).await;
+                // The next pass starts at a change, or after the pause.
+                let _ = registry.env.timeout(RETRY_PERIOD, changed).await;
             }
         }
     };
@@ -84,9 +85,9 @@ pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
 }
 
 impl Serving {
-    /// False: something is left to be done though no definition changes.
+    /// Does what the definitions ask for. Returns false when some of it is left to the next pass.
     async fn pass(&mut self, mut all: Vec<Arc<Value>>) -> bool {
-        // The oldest gets a disputed name, whichever server decides.
+        // The oldest definition gets a disputed name. Every server sorts them alike.
         all.sort_by_key(|definition| {
             let definition = Definition(definition);
             let created = definition.0["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
@@ -116,7 +117,7 @@ impl Serving {
         is_done
     }
 
-    /// The definitions with the status that they ought to have.
+    /// Returns the definitions with the status that they should have.
     fn decide(&self, all: &[Arc<Value>]) -> Vec<Value> {
         let now = object_meta::time(self.registry.env.wall());
         let mut decided: Vec<Value> = all.iter().map(|definition| Value::clone(definition)).collect();
@@ -130,31 +131,31 @@ impl Serving {
         decided
     }
 
-    /// Makes the rows that are asked for, and takes away those that are not. The catalogue is swapped when the new
-    /// caches have read the store; requests that began before go on with what they know.
+    /// Starts the rows of new definitions, and stops those of definitions that are gone. The catalogue is swapped after the
+    /// new caches have read the store. Requests that began earlier keep the rows that they use.
     async fn serve(&mut self, decided: &[Value]) {
         let mut ended: Vec<Arc<Row>> = Vec::new();
         let mut is_changed = false;
-        let mut wanted: BTreeMap<String, Served> = BTreeMap::new();
+        let mut established: BTreeMap<String, ServedDefinition> = BTreeMap::new();
         for definition in decided.iter().map(Definition).filter(|definition| definition.is_true(ESTABLISHED)) {
             let known = self.served.remove(definition.name());
             if let Some(known) = known {
-                if is_current(&known, &definition) {
-                    wanted.insert(definition.name().to_owned(), known);
+                if known.is_current(&definition) {
+                    established.insert(definition.name().to_owned(), known);
                     continue;
                 }
                 let (next, is_replaced) = self.replacement(&definition, &known).await;
                 if is_replaced {
                     ended.push(known.row);
                 }
-                wanted.extend(next.map(|next| (definition.name().to_owned(), next)));
+                established.extend(next.map(|next| (definition.name().to_owned(), next)));
             } else {
                 let next = self.start(&definition).await;
-                wanted.extend(next.map(|next| (definition.name().to_owned(), next)));
+                established.extend(next.map(|next| (definition.name().to_owned(), next)));
             }
             is_changed = true;
         }
-        let gone = std::mem::replace(&mut self.served, wanted);
+        let gone = std::mem::replace(&mut self.served, established);
         is_changed |= !gone.is_empty();
         if !is_changed {
             return;
@@ -171,7 +172,8 @@ impl Serving {
         ended.iter().for_each(|row| row.cacher.stop());
     }
 
-    async fn start(&self, definition: &Definition<'_>) -> Option<Served> {
+    /// Starts the row of a definition, and waits until its cache has read the store.
+    async fn start(&self, definition: &Definition<'_>) -> Option<ServedDefinition> {
         let resource = Arc::new(row::of(definition, definition.accepted_names())?);
         let strategy = super::strategies::of(&resource);
         let row = self.registry.start_row(resource, strategy)?;
@@ -180,11 +182,16 @@ impl Serving {
         if !row.cacher.ready().await {
             return None;
         }
-        Some(served(definition, Arc::new(row)))
+        Some(ServedDefinition::of(definition, Arc::new(row)))
     }
 
-    /// A definition has changed. Objects are read again only where the change may show in them.
-    async fn replacement(&self, definition: &Definition<'_>, known: &Served) -> (Option<Served>, bool) {
+    /// Returns what replaces a served definition that has changed, and whether the old cache ends. The cache is kept while
+    /// the spec and the accepted names are the same, because its objects cannot differ.
+    async fn replacement(
+        &self,
+        definition: &Definition<'_>,
+        known: &ServedDefinition,
+    ) -> (Option<ServedDefinition>, bool) {
         if known.spec != definition.0["spec"] || known.accepted_names != *definition.accepted_names().0 {
             return (self.start(definition).await, true);
         }
@@ -202,7 +209,7 @@ impl Serving {
                 prefix: prefix.clone(),
                 transformer: transformer.clone(),
             };
-            served(definition, Arc::new(row))
+            ServedDefinition::of(definition, Arc::new(row))
         });
         (next, false)
     }
@@ -224,14 +231,17 @@ impl Serving {
     }
 }
 
-fn served(definition: &Definition<'_>, row: Arc<Row>) -> Served {
-    let spec = definition.0["spec"].clone();
-    Served { spec, accepted_names: definition.accepted_names().0.clone(), row }
-}
+impl ServedDefinition {
+    fn of(definition: &Definition<'_>, row: Arc<Row>) -> Self {
+        let spec = definition.0["spec"].clone();
+        Self { spec, accepted_names: definition.accepted_names().0.clone(), row }
+    }
 
-fn is_current(known: &Served, definition: &Definition<'_>) -> bool {
-    let is_terminating = definition.is_deleting() || definition.is_true(TERMINATING);
-    known.spec == definition.0["spec"]
-        && known.accepted_names == *definition.accepted_names().0
-        && known.row.resource.is_terminating == is_terminating
+    /// Tells whether the row still is what the definition asks for.
+    fn is_current(&self, definition: &Definition<'_>) -> bool {
+        let is_terminating = definition.is_deleting() || definition.is_true(TERMINATING);
+        self.spec == definition.0["spec"]
+            && self.accepted_names == *definition.accepted_names().0
+            && self.row.resource.is_terminating == is_terminating
+    }
 }

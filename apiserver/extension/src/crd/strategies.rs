@@ -8,7 +8,7 @@ use strategy::Strategy;
 use strategy::kinds;
 use strategy::kinds::rules::{ByRules, Generation, Rules};
 
-/// The strategy of any row, built in or custom.
+/// Returns the strategy of any row, built in or custom.
 pub fn of(resource: &Arc<Resource>) -> Arc<dyn Strategy> {
     let stored = resource.storage_version();
     if !stored.schema.is_builtin() {
@@ -20,14 +20,15 @@ pub fn of(resource: &Arc<Resource>) -> Arc<dyn Strategy> {
     }
 }
 
+/// The strategy of CustomResourceDefinitions.
 const DEFINITIONS: Rules = Rules {
     group: "apiextensions.k8s.io",
     resource: "customresourcedefinitions",
     generation: Generation::Of(&["spec"]),
     unconditional_update: false,
     core_finalizers: false,
-    create: validation::note_storage_version,
-    update: |context, definition, _| validation::note_storage_version(context, definition),
+    create: validation::record_storage_version,
+    update: |context, definition, _| validation::record_storage_version(context, definition),
     delete: deletion::begin,
     validate: validation::create,
     revalidates: false,

@@ -1,7 +1,7 @@
-//! What happens to a custom resource on its way to the store.
+//! `CustomStrategy`: prepares and validates custom resources before they are stored.
 //!
-//! Objects arrive under the storage version's name and with the request version's content: they are validated by the
-//! schema that their writer knows, and pruned by the stored one at last.
+//! An object arrives with the `apiVersion` of the storage version and the content of the request's version. It is validated
+//! by the schema of the request's version. At the end, it is pruned by the schema of the storage version.
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/registry/customresource.
 
 use super::embedded;
@@ -17,10 +17,10 @@ use strategy::validation::object_meta;
 use strategy::validation::restore::restore;
 use strategy::write_context::WriteContext;
 
-/// The strategy of one definition's objects.
+/// The strategy of the custom resources of one definition.
 pub struct CustomStrategy {
     resource: Arc<Resource>,
-    /// Of each version.
+    /// The compiled CEL rules of each version.
     rules: Vec<Option<Rules>>,
 }
 
@@ -30,7 +30,7 @@ impl CustomStrategy {
         Self { resource, rules }
     }
 
-    /// Rules come last, and only over what has the form that they expect.
+    /// Checks the CEL rules, unless earlier errors show that the object may not fit its schema.
     fn check_rules(&self, served: &Served, object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let version = self.resource.served.iter().position(|own| own.version == served.version);
         let Some(rules) = version.and_then(|version| self.rules[version].as_ref()) else { return };
@@ -47,7 +47,7 @@ impl CustomStrategy {
     }
 }
 
-/// Errors after which a value may be none that rules can be asked about.
+/// Reasons of errors after which the CEL rules are not checked.
 const BLOCKING: [&str; 5] =
     ["FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
 
@@ -55,16 +55,16 @@ fn has_status(served: &Served) -> bool {
     served.subresource("status").is_some()
 }
 
-/// The content whose changes count as generations.
+/// Returns the fields whose changes increase `metadata.generation`.
 fn content(served: &Served, object: &Value) -> Map<String, Value> {
     let mut content = object.as_object().cloned().unwrap_or_default();
-    let is_apart = |name: &str| is_meta_field(name) || (name == "status" && has_status(served));
-    content.retain(|name, _| !is_apart(name));
+    let is_excluded = |name: &str| is_meta_field(name) || (name == "status" && has_status(served));
+    content.retain(|name, _| !is_excluded(name));
     content
 }
 
-/// The object as it was, with the new status and the new record of who owns it.
-fn only_status(object: &mut Value, old: &Value) {
+/// Resets everything but the status, `managedFields` and `resourceVersion` to the old object.
+fn keep_only_status(object: &mut Value, old: &Value) {
     let mut kept = old.clone();
     match object.get_mut("status") {
         Some(status) => kept["status"] = status.take(),
@@ -76,8 +76,8 @@ fn only_status(object: &mut Value, old: &Value) {
     *object = kept;
 }
 
-/// In the version that the request speaks.
-fn shown(served: &Served, object: &Value) -> Value {
+/// Returns a stored object in the request's version.
+fn in_request_version(served: &Served, object: &Value) -> Value {
     match served.conversion {
         Conversion::Same => object.clone(),
         _ => served.from_storage(object.clone()),
@@ -94,13 +94,13 @@ impl Strategy for CustomStrategy {
 
     fn prepare_for_update(&self, context: &WriteContext<'_>, object: &mut Value, old: &Value) {
         if context.subresource == "status" {
-            only_status(object, old);
+            keep_only_status(object, old);
             return;
         }
         if has_status(context.served) {
             restore(object, old, &["status"]);
         }
-        let before = shown(context.served, old);
+        let before = in_request_version(context.served, old);
         if content(context.served, object) != content(context.served, &before) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
             object["metadata"]["generation"] = json!(generation + 1);
@@ -126,7 +126,7 @@ impl Strategy for CustomStrategy {
         object_meta::validate(&meta, context.row.is_namespaced(), object_meta::path_segment, &mut errors);
         object_meta::validate_update(&meta, &old_meta, &mut errors);
         let Some(schema) = context.served.schema.structural() else { return errors };
-        let old = shown(context.served, old);
+        let old = in_request_version(context.served, old);
         if context.subresource == "status" {
             if let (Some(of_status), Some(status)) = (schema.properties.get("status"), object.get("status")) {
                 errors.extend(validate::validate(of_status, status, "status", old.get("status")));
@@ -136,7 +136,7 @@ impl Strategy for CustomStrategy {
             check_scale(context.served, object, &mut errors);
         }
         embedded::check(schema, object, "", &mut errors);
-        // Old duplicates may stay: nobody could write the object otherwise.
+        // Duplicates of the old object are allowed. Otherwise no update of it would be.
         if lists::duplicates(schema, &old).is_empty() {
             errors.extend(lists::duplicates(schema, object));
         }
@@ -155,7 +155,7 @@ impl Strategy for CustomStrategy {
     }
 }
 
-/// What `scale` shows has to be a number of replicas.
+/// Checks that the numbers of replicas in the scale subresource are not negative.
 fn check_scale(served: &Served, object: &Value, errors: &mut Errors) {
     if served.subresource("scale").is_none() {
         return;

@@ -1,9 +1,9 @@
-//! `WebhookConverter`: objects of one definition, converted by the server that it names.
+//! `WebhookConverter`: converts the custom resources of one definition by its webhook.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/conversion.
 
 use super::definition::Definition;
-use super::review::{Review, version_of, words_of};
+use super::review::{Review, gvk_text_of, version_of};
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;
@@ -17,20 +17,20 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a webhook may take.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Timeout of one request to a webhook.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct WebhookConverter {
     env: Env,
     random: Random,
     callers: Arc<Callers>,
     webhook: Option<Webhook>,
-    /// The form in which it wants to be asked.
+    /// The version of ConversionReview to send; `None` when this server supports none of the webhook's.
     review_version: Option<String>,
 }
 
 impl WebhookConverter {
-    /// `None` for a definition that asks for no webhook.
+    /// Returns the converter of a definition; `None` when it does not convert by webhook.
     pub fn of(definition: &Definition<'_>, env: &Env, callers: &Arc<Callers>) -> Option<Arc<dyn Converter>> {
         if definition.conversion() != "Webhook" {
             return None;
@@ -58,25 +58,26 @@ impl Converter for WebhookConverter {
         is_list: bool,
     ) -> Result<Vec<Value>, Status> {
         let failure = |message: String| Status::failure(500, "", message);
-        let is_there = |object: &Value| object["apiVersion"] == to;
-        let (there, other): (Vec<_>, Vec<_>) = objects.into_iter().enumerate().partition(|(_, o)| is_there(o));
-        if other.is_empty() {
-            return Ok(there.into_iter().map(|(_, object)| object).collect());
+        let is_converted = |object: &Value| object["apiVersion"] == to;
+        let (unchanged, remaining): (Vec<_>, Vec<_>) =
+            objects.into_iter().enumerate().partition(|(_, o)| is_converted(o));
+        if remaining.is_empty() {
+            return Ok(unchanged.into_iter().map(|(_, object)| object).collect());
         }
-        let (places, other): (Vec<usize>, Vec<Value>) = other.into_iter().unzip();
+        let (positions, remaining): (Vec<usize>, Vec<Value>) = remaining.into_iter().unzip();
         let (Some(webhook), Some(version)) = (&self.webhook, &self.review_version) else {
             return Err(failure("no supported conversion review versions".to_owned()));
         };
-        let (uid, what) = (self.random.uid(), words_of(&other[0], is_list));
+        let (uid, what) = (self.random.uid(), gvk_text_of(&remaining[0], is_list));
         let review = Review { version, uid: &uid, to, what: &what, is_list };
-        // Nobody says as whom to ask; the certificate of the webhook alone is looked at.
+        // The definition names no credentials for its webhook.
         let users = Users::default();
         let context = WebhookContext { env: &self.env, callers: &self.callers, objects: registry, users: &users };
-        let response = webhook.ask(context, &review.request(&other), LIMIT).await;
+        let response = webhook.ask(context, &review.request(&remaining), TIMEOUT).await;
         let response = response.map_err(|why| failure(review.failed(why)))?;
-        let converted = review.converted(&response, &other).map_err(failure)?;
-        let mut all: Vec<(usize, Value)> = there.into_iter().chain(places.into_iter().zip(converted)).collect();
-        all.sort_by_key(|(place, _)| *place);
+        let converted = review.converted(&response, &remaining).map_err(failure)?;
+        let mut all: Vec<(usize, Value)> = unchanged.into_iter().chain(positions.into_iter().zip(converted)).collect();
+        all.sort_by_key(|(position, _)| *position);
         Ok(all.into_iter().map(|(_, object)| object).collect())
     }
 }

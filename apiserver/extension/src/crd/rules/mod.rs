@@ -1,4 +1,4 @@
-//! Rules in CEL over a custom resource: every one that does not hold, with its message.
+//! Evaluates the CEL rules of a schema over a custom resource, and returns an error for each rule that does not hold.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 
@@ -9,7 +9,7 @@ mod values;
 
 use cel::declared::accessible;
 use cel::{Failure, Meter, Program, Value, escaped};
-use compiled::{Compiled, Refusal, compiled};
+use compiled::{CompiledRule, ExpressionError, compiled};
 use proto::meta::status::FieldError;
 use proto::schema::structural::json_path::JsonPath;
 use proto::schema::structural::lists::below;
@@ -19,11 +19,11 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What all rules of one object may cost together.
+/// Maximum cost of all rules over one object.
 const OBJECT_LIMIT: u64 = 10_000_000;
-/// What one evaluation may cost.
+/// Maximum cost of one evaluation.
 const CALL_LIMIT: u64 = 1_000_000;
-/// Longer messages of expressions are not shown.
+/// Maximum size of the result of a `messageExpression`. A longer one is not shown.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The rules of a schema, compiled once.
@@ -36,14 +36,14 @@ pub struct Rules {
 /// The rules of a node and of everything below it.
 #[derive(Debug, Default)]
 struct Tree {
-    own: Vec<Compiled>,
+    own: Vec<CompiledRule>,
     properties: BTreeMap<Arc<str>, Tree>,
-    /// Of items, or of the values of a map.
+    /// The rules of list items, or of map values.
     inner: Option<Box<Tree>>,
 }
 
 impl Rules {
-    /// `None` where there is no rule at all.
+    /// Compiles the rules of a schema; `None` when it has none.
     pub fn of(schema: &Structural) -> Option<Self> {
         if !has_rules(schema) {
             return None;
@@ -53,13 +53,13 @@ impl Rules {
         Some(Self { schema, tree })
     }
 
-    /// Every rule that an object breaks, or a value that stands at `base`. Of an update, `old` is what was there.
+    /// Returns the errors of an object, or of a value whose path is `base`. `old` is the value before an update.
     pub fn check(&self, object: &Json, old: Option<&Json>, base: &str) -> Vec<FieldError> {
-        let mut run = Run { left: OBJECT_LIMIT, errors: Vec::new() };
-        let place = Place { json: object, value: None, old, is_same: false };
-        // Whatever ended it early is among the errors.
-        let _ = run.walk(&self.tree, &self.schema, &place, base);
-        run.errors
+        let mut evaluation = Evaluation { left: OBJECT_LIMIT, errors: Vec::new() };
+        let node = Node { json: object, value: None, old, is_same: false };
+        // If it is aborted, its errors say why.
+        let _ = evaluation.walk(&self.tree, &self.schema, &node, base);
+        evaluation.errors
     }
 }
 
@@ -85,39 +85,41 @@ impl Tree {
     }
 }
 
-/// A part of the object.
-struct Place<'v> {
+/// One value in the object.
+struct Node<'v> {
     json: &'v Json,
-    /// As rules see it, once a rule has looked at it or at what it is part of.
+    /// The CEL value, if a rule of this node, or of a node above it, has needed it.
     value: Option<Value>,
-    /// What was there before the update.
+    /// The value before the update.
     old: Option<&'v Json>,
-    /// Whether the update leaves it, or what it is part of, as it was.
+    /// The update leaves this node, or a node above it, unchanged.
     is_same: bool,
 }
 
-struct Run {
-    /// What may still be spent.
+/// An evaluation of all rules over one object.
+struct Evaluation {
+    /// The cost that is left of `OBJECT_LIMIT`.
     left: u64,
     errors: Vec<FieldError>,
 }
 
-/// No further rules are run.
-struct Ended;
+/// A cost limit is exceeded, and no further rules are evaluated.
+struct Aborted;
 
-impl Run {
-    fn walk(&mut self, tree: &Tree, schema: &Structural, place: &Place<'_>, path: &str) -> Result<(), Ended> {
-        let is_same = place.is_same || place.old == Some(place.json);
-        let mut value = place.value.clone();
+impl Evaluation {
+    /// Evaluates the rules of a node and of the nodes below it.
+    fn walk(&mut self, tree: &Tree, schema: &Structural, node: &Node<'_>, path: &str) -> Result<(), Aborted> {
+        let is_same = node.is_same || node.old == Some(node.json);
+        let mut value = node.value.clone();
         if !tree.own.is_empty() {
-            let value = value.get_or_insert_with(|| values::value(schema, place.json));
-            let old = place.old.map(|old| if is_same { value.clone() } else { values::value(schema, old) });
-            // Deviation: of a rule that is broken by what was there before, no warning tells.
-            for one in tree.own.iter().filter(|one| one.uses_old_self || !is_same) {
-                self.apply(one, place.json, value, old.as_ref(), path)?;
+            let value = value.get_or_insert_with(|| values::value(schema, node.json));
+            let old = node.old.map(|old| if is_same { value.clone() } else { values::value(schema, old) });
+            // Deviation: there is no warning when the old object breaks a rule already.
+            for compiled_rule in tree.own.iter().filter(|compiled_rule| compiled_rule.uses_old_self || !is_same) {
+                self.apply(compiled_rule, node.json, value, old.as_ref(), path)?;
             }
         }
-        match place.json {
+        match node.json {
             Json::Object(members) => {
                 for (name, member) in members {
                     let is_named = schema.properties.contains_key(name.as_str());
@@ -128,8 +130,8 @@ impl Run {
                     }
                     let key = if is_named { escaped(name) } else { Some(name.clone()) };
                     let seen = key.and_then(|key| value.as_ref()?.field(&key.into()));
-                    let old = place.old.and_then(|old| old.get(name));
-                    let member = Place { json: member, value: seen, old, is_same };
+                    let old = node.old.and_then(|old| old.get(name));
+                    let member = Node { json: member, value: seen, old, is_same };
                     self.walk(of_member, inner, &member, &below(path, name, is_named))?;
                 }
             }
@@ -140,8 +142,8 @@ impl Run {
                     _ => None,
                 };
                 for (index, item) in items.iter().enumerate() {
-                    let old = correlated(schema, item, place.old.and_then(Json::as_array));
-                    let item = Place { json: item, value: seen(index), old, is_same };
+                    let old = correlated(schema, item, node.old.and_then(Json::as_array));
+                    let item = Node { json: item, value: seen(index), old, is_same };
                     self.walk(of_items, inner, &item, &format!("{path}[{index}]"))?;
                 }
             }
@@ -150,41 +152,41 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates one rule, and notes what it says against the value.
+    /// Evaluates one rule, and adds an error if it does not hold.
     fn apply(
         &mut self,
-        one: &Compiled,
+        compiled_rule: &CompiledRule,
         json: &Json,
         value: &Value,
         old: Option<&Value>,
         path: &str,
-    ) -> Result<(), Ended> {
-        let program = match &one.program {
+    ) -> Result<(), Aborted> {
+        let program = match &compiled_rule.program {
             Ok(program) => program,
-            Err(Refusal::Missing(_)) => return Ok(()),
-            Err(Refusal::Invalid(why)) => {
+            Err(ExpressionError::Missing(_)) => return Ok(()),
+            Err(ExpressionError::Invalid(why)) => {
                 self.errors.push(invalid(path, json, &format!("rule compile error: {why}")));
                 return Ok(());
             }
         };
-        let old = match (one.uses_old_self, one.is_optional(), old) {
+        let old = match (compiled_rule.uses_old_self, compiled_rule.is_optional(), old) {
             (true, true, old) => Value::Optional(old.cloned().map(Arc::new)),
-            // A change needs a before.
+            // A transition rule needs an old value.
             (true, false, None) => return Ok(()),
             (_, _, old) => old.cloned().unwrap_or(Value::Null),
         };
         let variables = vec![value.clone(), old];
         let found = self.spend(program, variables.clone(), json, path)?;
-        let rule = &one.rule;
+        let rule = &compiled_rule.rule;
         match found {
             Ok(Value::Bool(true)) => {}
             Ok(_) => {
-                let own = match &one.message {
+                let own = match &compiled_rule.message {
                     Some(Ok(message)) => self.message(message, variables, json, path)?,
                     _ => None,
                 };
                 let message = own.unwrap_or_else(|| message_or_default(rule));
-                self.errors.push(refusal(rule, json, &below_path(path, &rule.field_path), &message));
+                self.errors.push(rule_error(rule, json, &below_path(path, &rule.field_path), &message));
             }
             Err(Failure::TooCostly) => {
                 let message = format!(
@@ -193,7 +195,7 @@ impl Run {
                     named(rule)
                 );
                 self.errors.push(invalid(path, json, &message));
-                return Err(Ended);
+                return Err(Aborted);
             }
             Err(Failure::Error(why)) if why.starts_with("no such overload") => {
                 let message = format!(
@@ -209,14 +211,14 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates, and takes what it cost off the object's budget.
+    /// Evaluates a program, and subtracts its cost from the object's budget.
     fn spend(
         &mut self,
         program: &Program,
         variables: Vec<Value>,
         json: &Json,
         path: &str,
-    ) -> Result<Result<Value, Failure>, Ended> {
+    ) -> Result<Result<Value, Failure>, Aborted> {
         let mut meter = Meter::new(CALL_LIMIT);
         let found = program.run(variables, &mut meter);
         match self.left.checked_sub(meter.cost()) {
@@ -228,19 +230,19 @@ impl Run {
                 let message =
                     "validation failed due to running out of cost budget, no further validation rules will be run";
                 self.errors.push(invalid(path, json, message));
-                Err(Ended)
+                Err(Aborted)
             }
         }
     }
 
-    /// What the message's expression says, if it is fit to be shown.
+    /// Returns the result of a `messageExpression`, if it can be shown.
     fn message(
         &mut self,
         program: &Program,
         variables: Vec<Value>,
         json: &Json,
         path: &str,
-    ) -> Result<Option<String>, Ended> {
+    ) -> Result<Option<String>, Aborted> {
         Ok(match self.spend(program, variables, json, path)? {
             Ok(Value::String(text)) => {
                 let text = text.trim();
@@ -252,7 +254,7 @@ impl Run {
     }
 }
 
-/// What errors call a rule.
+/// Returns the name of a rule in errors: its message, or else its expression.
 fn named(rule: &Rule) -> &str {
     let message = rule.message.trim();
     if message.is_empty() { rule.rule.trim() } else { message }
@@ -263,6 +265,7 @@ fn message_or_default(rule: &Rule) -> String {
     if message.is_empty() { format!("failed rule: {}", rule.rule.trim()) } else { message.to_owned() }
 }
 
+/// Returns the path of an error at the `fieldPath` of a rule.
 fn below_path(path: &str, field_path: &str) -> String {
     let parsed = Some(field_path).filter(|path| !path.is_empty()).and_then(JsonPath::parse);
     match parsed.as_ref().and_then(JsonPath::names) {
@@ -271,7 +274,7 @@ fn below_path(path: &str, field_path: &str) -> String {
     }
 }
 
-/// Objects and lists are not shown.
+/// Returns an error for an invalid value. It does not show objects and lists.
 fn invalid(path: &str, json: &Json, message: &str) -> FieldError {
     let path = if path.is_empty() { "<nil>" } else { path };
     if json.is_object() || json.is_array() {
@@ -281,7 +284,8 @@ fn invalid(path: &str, json: &Json, message: &str) -> FieldError {
     FieldError::invalid(path, json, message)
 }
 
-fn refusal(rule: &Rule, json: &Json, path: &str, message: &str) -> FieldError {
+/// Returns the error for a rule that does not hold, with the reason that the rule asks for.
+fn rule_error(rule: &Rule, json: &Json, path: &str, message: &str) -> FieldError {
     let shown = if path.is_empty() { "<nil>" } else { path };
     match rule.reason.as_deref() {
         Some("FieldValueForbidden") => FieldError::forbidden(shown, message),

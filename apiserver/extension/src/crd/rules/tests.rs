@@ -1,9 +1,9 @@
-//! Tables of objects under rules.
+//! Tables of objects, and the errors that CEL rules report for them.
 
 use super::*;
 use serde_json::json;
 
-/// The errors of an object under a schema of its `spec`, as `path: message`.
+/// Returns the errors of an object whose `spec` has this schema, as `path: message`.
 fn errors(spec: Json, object: Json, old: Option<Json>) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let rules = Rules::of(&Structural::parse(&schema)).expect("it has rules");
@@ -16,8 +16,8 @@ fn object(properties: Json, rules: Json) -> Json {
     json!({"type": "object", "properties": properties, "x-kubernetes-validations": rules})
 }
 
-/// Whether one rule over one property `x` holds.
-fn holds(x: Json, rule: &str, value: Json) -> Vec<String> {
+/// Returns the errors of one rule over one property `x`.
+fn rule_errors(x: Json, rule: &str, value: Json) -> Vec<String> {
     errors(object(json!({"x": x}), json!([{"rule": rule}])), json!({"x": value}), None)
 }
 
@@ -67,12 +67,12 @@ fn values_have_the_types_of_their_schema() {
             json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "more": 1}),
         ),
     ] {
-        assert_eq!(holds(schema, rule, value), none, "{rule}");
+        assert_eq!(rule_errors(schema, rule, value), none, "{rule}");
     }
 }
 
 #[test]
-fn failing_rules_are_told_with_their_messages_and_reasons() {
+fn failing_rules_report_their_messages_and_reasons() {
     let text = |rules: Json| json!({"type": "string", "x-kubernetes-validations": rules});
     let found = errors(
         json!({"type": "object", "properties": {
@@ -101,7 +101,7 @@ fn failing_rules_are_told_with_their_messages_and_reasons() {
 }
 
 #[test]
-fn transitions_need_both_ends() {
+fn transition_rules_need_an_old_value() {
     let shrinks = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf"}]});
     let optional = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "!oldSelf.hasValue() || self >= oldSelf.value()", "optionalOldSelf": true}, {"rule": "oldSelf.orValue(1) > 0", "optionalOldSelf": true}]});
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": shrinks.clone()}}});
@@ -125,7 +125,7 @@ fn transitions_need_both_ends() {
 }
 
 #[test]
-fn what_an_update_leaves_alone_is_not_held_against_it() {
+fn unchanged_values_are_not_checked_again() {
     let small = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 10"}]});
     let spec = json!({"type": "object", "properties": {"a": small.clone(), "b": {"type": "integer"}, "l": {"type": "array", "items": small}}});
     let old = json!({"a": 50, "l": [50]});
@@ -133,24 +133,24 @@ fn what_an_update_leaves_alone_is_not_held_against_it() {
     let none: Vec<String> = Vec::new();
     assert_eq!(run(json!({"a": 50, "b": 1, "l": [50]})), none);
     assert_eq!(run(json!({"a": 51, "l": [50]})), ["spec.a: Invalid value: 51: failed rule: self < 10"]);
-    // Items of such a list have no past of their own.
+    // Items of an atomic list cannot be matched with old ones.
     assert_eq!(run(json!({"a": 50, "l": [50, 1]})), ["spec.l[0]: Invalid value: 50: failed rule: self < 10"]);
 }
 
 #[test]
 fn errors_while_a_rule_runs_name_it() {
     assert_eq!(
-        holds(json!({"type": "array", "items": {"type": "string"}}), "self.x[3] == 'a'", json!(["b"])),
+        rule_errors(json!({"type": "array", "items": {"type": "string"}}), "self.x[3] == 'a'", json!(["b"])),
         ["spec: Invalid value: index out of bounds: 3 evaluating rule: self.x[3] == 'a'"]
     );
     assert_eq!(
-        holds(json!({"x-kubernetes-int-or-string": true}), "self.x + 1 == 2", json!("b")),
+        rule_errors(json!({"x-kubernetes-int-or-string": true}), "self.x + 1 == 2", json!("b")),
         [
             "spec: Invalid value: 'no such overload: _+_(string, int)': call arguments did not match a supported operator, function or macro signature for rule: self.x + 1 == 2"
         ]
     );
     assert_eq!(
-        holds(json!({"type": "string", "format": "date"}), "self.x.getFullYear() > 1", json!("soon")),
+        rule_errors(json!({"type": "string", "format": "date"}), "self.x.getFullYear() > 1", json!("soon")),
         ["spec: Invalid value: invalid date \"soon\" evaluating rule: self.x.getFullYear() > 1"]
     );
 }
@@ -159,7 +159,7 @@ fn errors_while_a_rule_runs_name_it() {
 fn costs_end_evaluation() {
     let list = json!({"type": "array", "items": {"type": "integer"}});
     let many: Vec<u32> = (0..2_000).collect();
-    let found = holds(list.clone(), "self.x.all(a, self.x.all(b, a >= 0 || b >= 0))", json!(many));
+    let found = rule_errors(list.clone(), "self.x.all(a, self.x.all(b, a >= 0 || b >= 0))", json!(many));
     assert_eq!(
         found,
         [

@@ -1,6 +1,6 @@
-//! A part of an object as rules see it: typed by its schema.
+//! Converts a part of an object to a CEL value, typed by its schema.
 //!
-//! What does not fit its schema is kept as an error, which only concerns rules that look at it. Corresponds to
+//! A value that does not fit its schema becomes an error value. Only rules that read it fail. Corresponds to
 //! k8s.io/apiserver/pkg/cel/common UnstructuredToVal.
 
 use base64::Engine;
@@ -19,7 +19,7 @@ fn broken(why: impl AsRef<str>) -> Value {
     Value::Broken(why.as_ref().into())
 }
 
-/// `schema` is one that `accessible` made.
+/// Converts a value. `schema` must come from `accessible`.
 pub fn value(schema: &Structural, json: &Json) -> Value {
     if json.is_null() {
         return match schema.nullable {

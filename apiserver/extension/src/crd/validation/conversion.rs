@@ -1,4 +1,4 @@
-//! How objects get from one version to another.
+//! Validates `spec.conversion`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,9 +6,9 @@ use proto::meta::names::dns1035_label;
 use strategy::validation::at::{At, Errors};
 use strategy::validation::webhooks;
 
-/// How objects get from one version to another. `judges_bundle`: the certificates of a webhook have to be readable,
-/// which they need not be before the definition is served, nor if they were not.
-pub fn check(conversion: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
+/// Checks `spec.conversion`. With `checks_bundle`, the certificates of a webhook must be readable. They need not be before
+/// the definition is served, or if the old ones were not.
+pub fn check(conversion: &At<'_>, checks_bundle: bool, errors: &mut Errors) {
     if !conversion.is_set() {
         return;
     }
@@ -16,7 +16,7 @@ pub fn check(conversion: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
     strategy.check_enum(&["None", "Webhook"], errors);
     let webhook = conversion.field("webhook");
     let (client, reviews) = (webhook.field("clientConfig"), webhook.field("conversionReviewVersions"));
-    // The names of the fields before they had `webhook` around them.
+    // Errors name these fields as before the field `webhook` was introduced.
     let client = At::new(conversion.path_of("webhookClientConfig"), client.value);
     let reviews = At::new(conversion.path_of("conversionReviewVersions"), reviews.value);
     if strategy.text() != "Webhook" {
@@ -32,7 +32,7 @@ pub fn check(conversion: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
     if client.is_set() {
         webhooks::client_config(&client, errors);
         let bundle = client.field("caBundle");
-        if judges_bundle && !bundle.is_empty() && !is_bundle(bundle.text()) {
+        if checks_bundle && !bundle.is_empty() && !is_bundle(bundle.text()) {
             let why = "unable to load root certificates: unable to parse bytes as PEM block";
             errors.push(bundle.invalid(why));
         }
@@ -61,7 +61,7 @@ fn check_reviews(reviews: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a text is base64 of PEM with certificates.
+/// Tells whether a text is base64 of PEM certificates.
 pub fn is_bundle(base64: &str) -> bool {
     let blocks = pem::parse_many(STANDARD.decode(base64).unwrap_or_default()).unwrap_or_default();
     blocks.iter().any(|block| block.tag() == "CERTIFICATE")

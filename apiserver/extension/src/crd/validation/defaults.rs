@@ -1,4 +1,4 @@
-//! Defaults of a schema: values that the schema itself would let pass, its rules among it.
+//! Validates the defaults in a schema: each must be valid by the schema itself, CEL rules included.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go.
 
@@ -8,71 +8,73 @@ use proto::schema::structural::{Structural, is_meta_field, plain_numbers, prune,
 use serde_json::{Value, json};
 use strategy::validation::at::{At, Errors};
 
-/// Every error of every default.
+/// Adds all errors of all defaults.
 pub fn check(root: &At<'_>, errors: &mut Errors) {
-    check_node(root, &Place { is_object: true, way: None }, errors);
+    check_node(root, &Surroundings { is_object: true, meta_path: None }, errors);
 }
 
-/// Where a node stands.
-struct Place<'p> {
-    /// Whether its values have a kind and metadata.
+/// The surroundings of a schema node, as far as its default depends on them.
+struct Surroundings<'p> {
+    /// The values are objects with a kind and metadata.
     is_object: bool,
-    /// In the kind or the metadata of an object, how one gets here from that object.
-    way: Option<Way<'p>>,
+    /// The path of the node in its object, if it is in the object's apiVersion, kind or metadata.
+    meta_path: Option<MetaPath<'p>>,
 }
 
-/// The last step to a node below an object, and the steps before it.
+/// A path below an object, from its end to its begin.
 #[derive(Clone, Copy)]
-struct Way<'p> {
-    /// The field, or none for the items of a list.
-    step: Option<&'p str>,
-    before: Option<&'p Way<'p>>,
+struct MetaPath<'p> {
+    /// The last field; `None` for the items of a list.
+    field: Option<&'p str>,
+    parent: Option<&'p MetaPath<'p>>,
 }
 
-impl Way<'_> {
-    /// An object with nothing but its kind and this value.
+impl MetaPath<'_> {
+    /// Returns an object that has nothing but its kind, and the value at this path.
     fn object_with(&self, value: &Value) -> Value {
-        let around = match self.step {
+        let wrapped = match self.field {
             Some(field) => json!({field: value}),
             None => json!([value]),
         };
-        if let Some(before) = self.before {
-            return before.object_with(&around);
+        if let Some(parent) = self.parent {
+            return parent.object_with(&wrapped);
         }
         let mut object = json!({"apiVersion": "validation/v1", "kind": "Validation"});
-        if let (Value::Object(object), Value::Object(around)) = (&mut object, around) {
-            object.extend(around);
+        if let (Value::Object(object), Value::Object(wrapped)) = (&mut object, wrapped) {
+            object.extend(wrapped);
         }
         object
     }
 }
 
-fn check_node(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
+fn check_node(schema: &At<'_>, around: &Surroundings<'_>, errors: &mut Errors) {
     if schema.value.get("default").is_some() {
-        check_default(schema, place.way.as_ref(), errors);
+        check_default(schema, around.meta_path.as_ref(), errors);
     }
     let items = schema.field("items");
     if items.is_set() {
-        check_node(&items, &below(place, &items, None), errors);
+        check_node(&items, &below(around, &items, None), errors);
     }
     for (name, property) in schema.field("properties").entries() {
-        check_node(&property, &below(place, &property, Some(name)), errors);
+        check_node(&property, &below(around, &property, Some(name)), errors);
     }
 }
 
-fn below<'p>(place: &'p Place<'p>, inner: &At<'_>, step: Option<&'p str>) -> Place<'p> {
+/// Returns the surroundings of a property, or of list items when `field` is `None`.
+fn below<'p>(around: &'p Surroundings<'p>, inner: &At<'_>, field: Option<&'p str>) -> Surroundings<'p> {
     let is_object = inner.field("x-kubernetes-embedded-resource").is_true();
-    let enters_meta = place.is_object && step.is_some_and(is_meta_field);
-    let way = (enters_meta || place.way.is_some()).then_some(Way { step, before: place.way.as_ref() });
-    Place { is_object, way: way.filter(|_| !is_object) }
+    let enters_meta = around.is_object && field.is_some_and(is_meta_field);
+    let parent = around.meta_path.as_ref();
+    let path = (enters_meta || parent.is_some()).then_some(MetaPath { field, parent });
+    Surroundings { is_object, meta_path: path.filter(|_| !is_object) }
 }
 
-fn check_default(schema: &At<'_>, way: Option<&Way<'_>>, errors: &mut Errors) {
+fn check_default(schema: &At<'_>, meta_path: Option<&MetaPath<'_>>, errors: &mut Errors) {
     let default = schema.field("default");
     let structural = Structural::parse(schema.value);
     let mut value = default.value.clone();
     plain_numbers(&mut value);
-    if way.is_none() {
+    if meta_path.is_none() {
         let mut pruned = value.clone();
         prune::prune_part(&structural, &mut pruned);
         if pruned != value {
@@ -80,8 +82,8 @@ fn check_default(schema: &At<'_>, way: Option<&Way<'_>>, errors: &mut Errors) {
         }
     }
     let mut found = Errors::new();
-    match way {
-        Some(way) => check_in_meta(&default, &way.object_with(&value), &mut found),
+    match meta_path {
+        Some(path) => check_in_meta(&default, &path.object_with(&value), &mut found),
         None => embedded::check(&structural, &value, &default.path, &mut found),
     }
     if found.is_empty() {
@@ -90,7 +92,7 @@ fn check_default(schema: &At<'_>, way: Option<&Way<'_>>, errors: &mut Errors) {
     if found.is_empty()
         && let Some(rules) = Rules::of(&structural)
     {
-        // Once as what stays as it is, and once as what is new.
+        // The rules must hold for an update that changes nothing, and for a new value.
         found = rules.check(&value, Some(&value), &default.path);
         if found.is_empty() {
             found = rules.check(&value, None, &default.path);
@@ -99,7 +101,7 @@ fn check_default(schema: &At<'_>, way: Option<&Way<'_>>, errors: &mut Errors) {
     errors.append(&mut found);
 }
 
-/// A default of a part of metadata, judged in an object that has nothing else.
+/// Checks a default in metadata, as part of an object that has nothing else.
 fn check_in_meta(default: &At<'_>, object: &Value, errors: &mut Errors) {
     let mut found = Errors::new();
     embedded::check_object(&At::root(object), &mut found);

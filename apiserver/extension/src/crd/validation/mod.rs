@@ -1,7 +1,7 @@
-//! Every error of a CustomResourceDefinition at once.
+//! Validates CustomResourceDefinitions, and returns all errors at once.
 //!
-//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation. As there, what all versions have in
-//! common is named by the path that it had when a definition had one version: `spec.validation.openAPIV3Schema`.
+//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation. As there, errors in a part that all
+//! versions share have the path that it had when a definition had one version: `spec.validation.openAPIV3Schema`.
 
 mod conversion;
 mod defaults;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use strategy::validation::at::{At, Errors};
 use strategy::write_context::WriteContext;
 
-/// A new definition, metadata aside.
+/// Checks a new definition, except for its metadata.
 pub fn create(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors) {
     let definition = Definition(object.value);
     let expected = format!("{}.{}", definition.names().plural(), definition.group());
@@ -28,7 +28,7 @@ pub fn create(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors)
     if name.text() != expected {
         errors.push(name.invalid_text("must be spec.names.plural+\".\"+spec.group"));
     }
-    // Nobody asks the webhook before the definition is served.
+    // The webhook is not called before the definition is served, so its `caBundle` is not checked yet.
     check_spec(object, false, errors);
     names::check(&object.down("status.acceptedNames"), errors);
     check_stored_versions(object, errors);
@@ -56,7 +56,7 @@ pub fn status(_context: &WriteContext<'_>, object: &At<'_>, _old: &At<'_>, error
     names::check(&object.down("status.acceptedNames"), errors);
 }
 
-/// A definition in one of Kubernetes' own groups says who approved it. What was said before may stay as it is.
+/// Checks the approval of a definition in one of Kubernetes' own groups. An update may keep the old approval.
 fn check_approval(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     let definition = Definition(object.value);
     let approval = Approval::of(definition.annotation(APPROVED));
@@ -72,7 +72,7 @@ fn check_approval(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     }
 }
 
-/// Definitions that keep everything are a thing of the past.
+/// Refuses `preserveUnknownFields: true`, unless the old definition has it.
 fn check_pruning(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     let keeps = object.down("spec.preserveUnknownFields");
     if keeps.is_true() && !old.is_some_and(|old| old.down("spec.preserveUnknownFields").is_true()) {
@@ -82,8 +82,8 @@ fn check_pruning(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     }
 }
 
-/// The storage version is one in which objects may be stored from now on.
-pub fn note_storage_version(_context: &WriteContext<'_>, definition: &mut Value) {
+/// Adds the storage version to `status.storedVersions`.
+pub fn record_storage_version(_context: &WriteContext<'_>, definition: &mut Value) {
     let view = Definition(definition);
     let mut stored: Vec<String> = view.stored_versions().into_iter().map(str::to_owned).collect();
     let versions = view.versions();
@@ -96,7 +96,7 @@ pub fn note_storage_version(_context: &WriteContext<'_>, definition: &mut Value)
     }
 }
 
-/// Formats that nobody checks.
+/// Warns of formats that validation does not know.
 pub fn warnings(_context: &WriteContext<'_>, object: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     let mut formats = Vec::new();
     for version in Definition(object.value).versions() {
@@ -123,7 +123,7 @@ fn collect_formats<'v>(schema: &'v Value, formats: &mut Vec<&'v str>) {
     properties.for_each(|(_, inner)| collect_formats(inner, formats));
 }
 
-fn check_spec(object: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
+fn check_spec(object: &At<'_>, checks_bundle: bool, errors: &mut Errors) {
     let spec = object.field("spec");
     let versions = Definition(object.value).versions();
     let group = spec.field("group");
@@ -146,7 +146,7 @@ fn check_spec(object: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
             .push(spec.field("preserveUnknownFields").invalid("must be false in order to use defaults in the schema"));
     }
     check_versions(&spec, &versions, errors);
-    names::check_wanted(&spec.field("names"), errors);
+    names::check_spec_names(&spec.field("names"), errors);
     if let Some(first) = spec.field("versions").items().next() {
         for part in PARTS.iter().filter(|part| part.is_common(&versions)) {
             (part.check)(&first, &At::new(format!("spec.{}", part.common), first.field(part.key).value), errors);
@@ -157,15 +157,16 @@ fn check_spec(object: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
     if conversion.is_set() && strategy.text() != "None" && keeps {
         errors.push(strategy.invalid_text("must be None if spec.preserveUnknownFields is true"));
     }
-    conversion::check(&conversion, judges_bundle, errors);
+    conversion::check(&conversion, checks_bundle, errors);
 }
 
-/// A part of a version. Where all versions have the same, it is judged once, at the path in `spec` that it had when a
+/// A part of a version. If all versions have the same, it is checked once, at the path in `spec` that it had when a
 /// definition had one version.
 struct Part {
     key: &'static str,
+    /// The path in `spec` for a part that all versions share.
     common: &'static str,
-    /// With the version and the part.
+    /// Checks the part. The arguments are the version and the part.
     check: fn(&At<'_>, &At<'_>, &mut Errors),
 }
 
@@ -225,16 +226,16 @@ fn check_schema(version: &At<'_>, part: &At<'_>, errors: &mut Errors) {
         return;
     }
     let before = errors.len();
-    let is_unreadable = schema::is_unreadable(&root);
-    if !is_unreadable {
+    let is_unparsable = schema::is_unparsable(&root);
+    if !is_unparsable {
         structure::check(&root, errors);
     }
     schema::check(&root, errors);
-    if is_unreadable && errors.len() == before {
-        // All else that cannot be read is told of by now.
+    if is_unparsable && errors.len() == before {
+        // All other unsupported features have an error by now.
         errors.push(root.invalid_as(&json!(""), "OpenAPIV3Schema 'schema' is not supported"));
     }
-    // A schema that is not sound has no types to compile against.
+    // Without a valid schema, expressions have no types to compile against.
     rules::check(&root, errors.len() == before, errors);
 }
 
@@ -282,7 +283,7 @@ fn check_deprecation(version: &At<'_>, warning: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Versions in which objects may still be stored.
+/// Checks `status.storedVersions`, the versions in which objects may be stored.
 fn check_stored_versions(object: &At<'_>, errors: &mut Errors) {
     let definition = Definition(object.value);
     let stored = object.down("status.storedVersions");

@@ -1,10 +1,10 @@
-//! The names that a definition asks for.
+//! Validates the names of a definition.
 
 use proto::meta::names::dns1035_label;
 use strategy::validation::at::{At, Errors};
 
-/// The names that a definition asks for; it has to ask for four of them.
-pub fn check_wanted(names: &At<'_>, errors: &mut Errors) {
+/// Checks `spec.names`. Four of the names are required.
+pub fn check_spec_names(names: &At<'_>, errors: &mut Errors) {
     for key in ["plural", "singular", "kind", "listKind"] {
         if names.field(key).is_empty() {
             errors.push(names.field(key).required(""));
@@ -13,7 +13,7 @@ pub fn check_wanted(names: &At<'_>, errors: &mut Errors) {
     check(names, errors);
 }
 
-/// Names that are asked for, or that were accepted.
+/// Checks `spec.names` or `status.acceptedNames`.
 pub fn check(names: &At<'_>, errors: &mut Errors) {
     for key in ["plural", "singular"] {
         check_label(&names.field(key), errors);
@@ -33,13 +33,14 @@ pub fn check(names: &At<'_>, errors: &mut Errors) {
     names.field("categories").items().for_each(|name| check_label(&name, errors));
 }
 
-/// Every complaint in one error; what is absent is nobody's label.
+/// Checks a label if there is one. An empty text counts as one only in a list.
 fn check_label(at: &At<'_>, errors: &mut Errors) {
     if at.is_set() && (!at.is_empty() || at.path.ends_with(']')) {
         check_joined(at, dns1035_label, errors);
     }
 }
 
+/// Adds one error with all complaints of a rule about a text.
 pub fn check_joined(at: &At<'_>, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
     let complaints = rule(at.text());
     if !complaints.is_empty() {

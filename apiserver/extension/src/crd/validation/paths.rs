@@ -1,4 +1,4 @@
-//! Paths into objects: printer columns, selectable fields, the fields behind `scale`.
+//! Validates the JSON paths of printer columns, selectable fields and the scale subresource.
 
 use proto::meta::status::FieldError;
 use proto::schema::structural::Structural;
@@ -9,6 +9,7 @@ use strategy::validation::at::{At, Errors};
 const SIMPLE: &str = "must be a simple json path starting with .";
 const MAX_SELECTABLE: usize = 8;
 
+/// Tells whether a path is simple, and adds an error if it is not.
 fn check_simple(path: &At<'_>, errors: &mut Errors) -> bool {
     let is_simple = path.text().starts_with('.') && JsonPath::parse(path.text()).is_some();
     if !is_simple {
@@ -65,7 +66,7 @@ pub fn check_columns(columns: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Fields that selectors may name have to be there, and of a type with one spelling.
+/// Checks that selectable fields exist, and that they are strings, booleans or integers.
 pub fn check_selectable(fields: &At<'_>, schema: &Value, errors: &mut Errors) {
     let schema = Structural::parse(schema);
     let mut seen: Vec<&str> = Vec::new();

@@ -1,8 +1,8 @@
-//! Rules in CEL as a definition gives them: they have to be readable, about what is there, and not too costly.
+//! Validates the CEL rules of a definition: they must compile, refer to existing fields, and stay below the cost limits.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 
-use crate::crd::rules::compiled::{Compiled, Refusal, compiled};
+use crate::crd::rules::compiled::{CompiledRule, ExpressionError, compiled};
 use cel::MAX_REQUEST_BYTES;
 use cel::declared::{accessible, declared};
 use proto::meta::status::FieldError;
@@ -13,21 +13,27 @@ use strategy::validation::at::{At, Errors};
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What one rule may cost for all values of an object, and all rules of a schema together.
+/// Maximum estimated cost of one rule for all values in an object.
 const RULE_LIMIT: u64 = 10_000_000;
+/// Maximum estimated cost of all rules of a schema.
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// So many of the most costly rules are named when together they are too much.
-const NAMED: usize = 4;
+/// Maximum number of rules that are named when all rules together cost too much.
+const MAX_NAMED: usize = 4;
 
-/// Every error of the rules of a schema. What is wrong with their expressions is told after what is wrong otherwise, and
-/// where the schema itself is sound.
-pub fn check(schema: &At<'_>, is_sound: bool, errors: &mut Errors) {
+/// Adds all errors of the rules of a schema. Expressions are checked only if the schema is valid otherwise, and their
+/// errors come last.
+pub fn check(schema: &At<'_>, is_valid_schema: bool, errors: &mut Errors) {
     let structural = accessible(&Structural::parse(schema.value), true);
-    let mut check =
-        Check { is_sound, written: Errors::new(), of_expressions: Errors::new(), total: 0, costly: Vec::new() };
-    check.node(schema, &structural, Context { count: Some(1), lost: None });
-    errors.append(&mut check.written);
-    errors.append(&mut check.of_expressions);
+    let mut check = RuleCheck {
+        is_valid_schema,
+        field_errors: Errors::new(),
+        expression_errors: Errors::new(),
+        total: 0,
+        costly: Vec::new(),
+    };
+    check.check_node(schema, &structural, RuleScope { count: Some(1), uncorrelatable: None });
+    errors.append(&mut check.field_errors);
+    errors.append(&mut check.expression_errors);
     if check.total > SCHEMA_LIMIT {
         let contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
         errors.extend(check.costly.iter().map(|(path, _)| FieldError::forbidden(path.clone(), contributed)));
@@ -36,96 +42,100 @@ pub fn check(schema: &At<'_>, is_sound: bool, errors: &mut Errors) {
     }
 }
 
-struct Check {
-    is_sound: bool,
-    written: Errors,
-    of_expressions: Errors,
+/// A check of all rules of a schema, and its results.
+struct RuleCheck {
+    is_valid_schema: bool,
+    field_errors: Errors,
+    expression_errors: Errors,
+    /// The estimated cost of all rules.
     total: u64,
     /// The most costly rules first.
     costly: Vec<(String, u64)>,
 }
 
-/// What the place of a node in the schema means for its rules.
+/// The values that the rules of a schema node apply to.
 #[derive(Clone, Copy)]
-struct Context<'p> {
-    /// How many such values an object can have, if there is a limit.
+struct RuleScope<'p> {
+    /// The maximum number of these values in an object, if there is one.
     count: Option<u64>,
-    /// The list below which a value has no past of its own.
-    lost: Option<&'p str>,
+    /// The path of a list above whose items cannot be matched with old ones. There is no `oldSelf` below it.
+    uncorrelatable: Option<&'p str>,
 }
 
-impl Check {
-    /// Whether nothing is wrong with how rules are written here and below; else expressions are not looked at.
-    fn node(&mut self, schema: &At<'_>, structural: &Structural, context: Context<'_>) -> bool {
-        let mut is_sound = self.is_sound;
+impl RuleCheck {
+    /// Checks the rules of a node and of the nodes below. Returns whether the schema and the fields of these rules are
+    /// valid. If they are not, the expressions of the node are not checked.
+    fn check_node(&mut self, schema: &At<'_>, structural: &Structural, scope: RuleScope<'_>) -> bool {
+        let mut is_valid = self.is_valid_schema;
         let times = |max: Option<i64>| {
             let max = u64::try_from(max?).unwrap_or(0);
-            Some(context.count?.saturating_mul(max))
+            Some(scope.count?.saturating_mul(max))
         };
         if let Some(items) = &structural.items {
-            let has_past = schema.field("x-kubernetes-list-type").text() == "map";
-            let lost = context.lost.or((!has_past).then_some(schema.path.as_str()));
-            let inner = Context { count: times(structural.value.max_items), lost };
-            is_sound &= self.node(&schema.field("items"), items, inner);
+            let is_correlatable = schema.field("x-kubernetes-list-type").text() == "map";
+            let uncorrelatable = scope.uncorrelatable.or((!is_correlatable).then_some(schema.path.as_str()));
+            let inner = RuleScope { count: times(structural.value.max_items), uncorrelatable };
+            is_valid &= self.check_node(&schema.field("items"), items, inner);
         }
         for (name, property) in schema.field("properties").entries() {
             if let Some(inner) = structural.properties.get(name) {
-                is_sound &= self.node(&property, inner, context);
+                is_valid &= self.check_node(&property, inner, scope);
             }
         }
         if let Additional::Schema(values) = &structural.additional {
-            let inner = Context { count: times(structural.value.max_properties), ..context };
-            is_sound &= self.node(&schema.field("additionalProperties"), values, inner);
+            let inner = RuleScope { count: times(structural.value.max_properties), ..scope };
+            is_valid &= self.check_node(&schema.field("additionalProperties"), values, inner);
         }
         let rules: Vec<At<'_>> = schema.field("x-kubernetes-validations").items().collect();
         for (at, rule) in rules.iter().zip(&structural.rules) {
-            let before = self.written.len();
-            check_written(at, rule, structural, &mut self.written);
-            is_sound &= self.written.len() == before;
+            let before = self.field_errors.len();
+            check_fields(at, rule, structural, &mut self.field_errors);
+            is_valid &= self.field_errors.len() == before;
         }
-        if is_sound {
-            // Without a limit, as many as a request has room for, with a comma after each.
+        if is_valid {
+            // Without a limit, as many values as fit into a request, each with a comma.
             let least = declared(structural, "selfType").map_or(0, |declared| declared.min_bytes);
-            let count = context.count.unwrap_or(MAX_REQUEST_BYTES / (least + 1));
-            for (at, one) in rules.iter().zip(compiled(structural)) {
-                self.expressions(at, &one, count, context.lost);
+            let count = scope.count.unwrap_or(MAX_REQUEST_BYTES / (least + 1));
+            for (at, rule) in rules.iter().zip(compiled(structural)) {
+                self.check_expressions(at, &rule, count, scope.uncorrelatable);
             }
         }
-        is_sound
+        is_valid
     }
 
-    fn expressions(&mut self, at: &At<'_>, one: &Compiled, count: u64, lost: Option<&str>) {
+    /// Checks the expressions of a rule that applies to `count` values.
+    fn check_expressions(&mut self, at: &At<'_>, compiled: &CompiledRule, count: u64, uncorrelatable: Option<&str>) {
         let rule = at.field("rule");
-        let cost = one.program.as_ref().map_or(0, |program| program.max_cost).saturating_mul(count);
+        let cost = compiled.program.as_ref().map_or(0, |program| program.max_cost).saturating_mul(count);
         if cost > RULE_LIMIT {
-            self.of_expressions.push(rule.forbidden(too_costly("estimated rule cost", cost, RULE_LIMIT)));
+            self.expression_errors.push(rule.forbidden(too_costly("estimated rule cost", cost, RULE_LIMIT)));
         }
         self.add_cost(&rule.path, cost);
-        if let Err(refusal) = &one.program {
-            self.of_expressions.push(refused(&rule, &one.rule, refusal));
+        if let Err(error) = &compiled.program {
+            self.expression_errors.push(expression_error(&rule, &compiled.rule, error));
         }
         let message = at.field("messageExpression");
-        match &one.message {
-            Some(Err(refusal)) => self.of_expressions.push(refused(&message, &one.rule, refusal)),
+        match &compiled.message {
+            Some(Err(error)) => self.expression_errors.push(expression_error(&message, &compiled.rule, error)),
             Some(Ok(program)) => {
                 let cost = program.max_cost;
                 if cost > RULE_LIMIT {
                     let why = too_costly("estimated messageExpression cost", cost, RULE_LIMIT);
-                    self.of_expressions.push(message.forbidden(why));
+                    self.expression_errors.push(message.forbidden(why));
                 }
                 self.add_cost(&message.path, cost);
             }
             None => {}
         }
         let optional = at.field("optionalOldSelf");
-        match (one.uses_old_self, lost) {
+        match (compiled.uses_old_self, uncorrelatable) {
             (true, Some(path)) => {
-                self.of_expressions.push(rule.invalid(format!(
+                self.expression_errors.push(rule.invalid(format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {path}"
                 )))
             }
             (false, _) if optional.is_set() => {
-                self.of_expressions.push(optional.invalid("may not be set if oldSelf is not used in rule"));
+                self.expression_errors.push(optional.invalid("may not be set if oldSelf is not used in rule"));
             }
             _ => {}
         }
@@ -133,17 +143,17 @@ impl Check {
 
     fn add_cost(&mut self, path: &str, cost: u64) {
         self.total = self.total.saturating_add(cost);
-        // What contributes less than a hundredth is not worth naming.
+        // A rule that costs less than a hundredth of the limit is not named.
         if cost >= SCHEMA_LIMIT / 100 {
             self.costly.push((path.to_owned(), cost));
             self.costly.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
-            self.costly.truncate(NAMED);
+            self.costly.truncate(MAX_NAMED);
         }
     }
 }
 
-/// What is wrong with a rule, its expressions aside.
-fn check_written(at: &At<'_>, rule: &Rule, schema: &Structural, errors: &mut Errors) {
+/// Checks the fields of a rule, except that expressions need not compile.
+fn check_fields(at: &At<'_>, rule: &Rule, schema: &Structural, errors: &mut Errors) {
     let has_breaks = |text: &str| text.contains(['\n', '\r']);
     let message = at.field("message");
     if !message.text().is_empty() && message.text().trim().is_empty() {
@@ -165,19 +175,19 @@ fn check_written(at: &At<'_>, rule: &Rule, schema: &Structural, errors: &mut Err
         errors.push(path.invalid("must be non-empty if specified"));
     } else if has_breaks(path.text()) {
         errors.push(path.invalid("must not contain line breaks"));
-    } else if !leads_somewhere(path.text(), schema) {
+    } else if !is_field_path(path.text(), schema) {
         errors.push(path.invalid("must be a valid path"));
     }
 }
 
-/// Whether a path like `.a['b']` names a field of the schema.
-fn leads_somewhere(path: &str, schema: &Structural) -> bool {
+/// Tells whether a path such as `.a['b']` names a field of the schema.
+fn is_field_path(path: &str, schema: &Structural) -> bool {
     let parsed = JsonPath::parse(path).filter(|_| path.starts_with(['.', '[']));
     let names = parsed.as_ref().and_then(JsonPath::names);
     names.is_some_and(|names| names.iter().try_fold(schema, |at, name| at.field(name)).is_some())
 }
 
-/// By how much an estimate exceeds a limit.
+/// Returns the message for an estimate above its limit.
 fn too_costly(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = match factor {
@@ -191,11 +201,11 @@ fn too_costly(what: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-/// With the whole rule, as Go prints it.
-fn refused(at: &At<'_>, rule: &Rule, refusal: &Refusal) -> FieldError {
-    let why = match refusal {
-        Refusal::Missing(why) => return at.required(why),
-        Refusal::Invalid(why) => why,
+/// Returns the error of an expression. It shows the whole rule, as Go prints it.
+fn expression_error(at: &At<'_>, rule: &Rule, error: &ExpressionError) -> FieldError {
+    let why = match error {
+        ExpressionError::Missing(why) => return at.required(why),
+        ExpressionError::Invalid(why) => why,
     };
     let text = |text: &str| -> String {
         json!(text).to_string().replace('>', "\\u003e").replace('<', "\\u003c").replace('&', "\\u0026")

@@ -1,18 +1,18 @@
-//! What a schema may not say at all: features of OpenAPI that custom resources do without.
+//! Checks that a schema uses only the features of OpenAPI that custom resources support.
 
 use proto::meta::status::FieldError;
 use proto::schema::structural::TYPES;
 use serde_json::{Value, json};
 use strategy::validation::at::{At, Errors};
 
-/// Nodes below this depth are refused: a schema that deep is no schema.
+/// Maximum depth of nested schemas.
 const MAX_DEPTH: usize = 64;
 
 pub fn check(root: &At<'_>, errors: &mut Errors) {
-    node(root, &Place { is_root: true, depth: 0, is_meta: false, no_defaults: None }, errors);
+    check_node(root, &Position { is_root: true, depth: 0, is_meta: false, no_defaults: None }, errors);
 }
 
-/// Whether schemas are nested too deep to be looked at.
+/// Tells whether schemas are nested deeper than `MAX_DEPTH`.
 pub fn is_too_deep(root: &At<'_>) -> bool {
     fn reaches(schema: &At<'_>, depth: usize) -> bool {
         depth > MAX_DEPTH || inner(schema).iter().any(|inner| reaches(inner, depth + 1))
@@ -20,16 +20,16 @@ pub fn is_too_deep(root: &At<'_>) -> bool {
     reaches(root, 0)
 }
 
-/// Whether a schema says something that no structure can be read from.
-pub fn is_unreadable(schema: &At<'_>) -> bool {
+/// Tells whether a schema uses a feature that `Structural` cannot represent.
+pub fn is_unparsable(schema: &At<'_>) -> bool {
     let unsupported = ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
     unsupported.iter().any(|key| !schema.field(key).is_empty())
         || schema.field("items").value.is_array()
         || *schema.field("x-kubernetes-preserve-unknown-fields").value == Value::Bool(false)
-        || inner(schema).iter().any(is_unreadable)
+        || inner(schema).iter().any(is_unparsable)
 }
 
-/// The schemas right below one, in the order in which they are looked at.
+/// Returns the schemas directly below one, in the order in which their errors are reported.
 fn inner<'a>(schema: &At<'a>) -> Vec<At<'a>> {
     let one = |key: &str| Some(schema.field(key)).filter(|inner| inner.value.is_object());
     let mut all: Vec<At<'a>> = one("additionalProperties").into_iter().collect();
@@ -42,36 +42,36 @@ fn inner<'a>(schema: &At<'a>) -> Vec<At<'a>> {
     all
 }
 
-/// What the place of a node in the schema means for it.
+/// The position of a schema below the root, as far as it matters for its checks.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct Position<'p> {
     is_root: bool,
     depth: usize,
-    /// Kind, version or metadata of an object.
+    /// It is the schema of an `apiVersion`, `kind` or `metadata`, or below one.
     is_meta: bool,
-    /// Why there may be no defaults.
+    /// The reason why defaults are forbidden, if they are.
     no_defaults: Option<&'p str>,
 }
 
-fn node(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
-    if place.depth > MAX_DEPTH {
+fn check_node(schema: &At<'_>, position: &Position<'_>, errors: &mut Errors) {
+    if position.depth > MAX_DEPTH {
         errors.push(schema.forbidden(format!("schemas may not be nested deeper than {MAX_DEPTH} levels")));
         return;
     }
-    check_forbidden(schema, place, errors);
+    check_forbidden(schema, position, errors);
     let values = schema.field("additionalProperties");
     if values.is_set() && !schema.field("properties").is_empty() && *values.value != json!(true) {
         errors.push(values.forbidden("additionalProperties and properties are mutual exclusive"));
     }
-    let has_meta = place.is_root || schema.field("x-kubernetes-embedded-resource").is_true();
-    let below = Place { is_root: false, depth: place.depth + 1, ..*place };
+    let has_meta = position.is_root || schema.field("x-kubernetes-embedded-resource").is_true();
+    let below = Position { is_root: false, depth: position.depth + 1, ..*position };
     for inner in inner(schema) {
         let name = inner.path.strip_prefix(&schema.path).unwrap_or_default();
-        let meta = META.iter().find(|meta| has_meta && meta.place == name);
-        let of_meta = meta.map(|meta| meta.no_defaults).filter(|_| place.is_root);
-        let of_values = (name == ".additionalProperties" && place.is_meta).then_some(IN_META_VALUES);
-        let no_defaults = of_meta.or(of_values).or(place.no_defaults);
-        node(&inner, &Place { is_meta: place.is_meta || meta.is_some(), no_defaults, ..below }, errors);
+        let meta = META.iter().find(|meta| has_meta && meta.path == name);
+        let of_meta = meta.map(|meta| meta.no_defaults).filter(|_| position.is_root);
+        let of_values = (name == ".additionalProperties" && position.is_meta).then_some(IN_META_VALUES);
+        let no_defaults = of_meta.or(of_values).or(position.no_defaults);
+        check_node(&inner, &Position { is_meta: position.is_meta || meta.is_some(), no_defaults, ..below }, errors);
     }
     let keeps = schema.field("x-kubernetes-preserve-unknown-fields");
     if *keeps.value == Value::Bool(false) {
@@ -82,25 +82,25 @@ fn node(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
 
 const IN_META_VALUES: &str = "inside additionalProperties applying to object metadata";
 
-/// A property that every object has.
+/// A property that every object has, and the reason why its schema must not set defaults.
 struct Meta {
-    place: &'static str,
+    path: &'static str,
     no_defaults: &'static str,
 }
 
 const META: [Meta; 3] = [
-    Meta { place: ".properties[metadata]", no_defaults: "in top-level metadata" },
-    Meta { place: ".properties[kind]", no_defaults: "in top-level kind" },
-    Meta { place: ".properties[apiVersion]", no_defaults: "in top-level apiVersion" },
+    Meta { path: ".properties[metadata]", no_defaults: "in top-level metadata" },
+    Meta { path: ".properties[kind]", no_defaults: "in top-level kind" },
+    Meta { path: ".properties[apiVersion]", no_defaults: "in top-level apiVersion" },
 ];
 
-fn check_forbidden(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
+fn check_forbidden(schema: &At<'_>, position: &Position<'_>, errors: &mut Errors) {
     let kind = schema.field("type");
     if !kind.is_empty() && !TYPES.contains(&kind.text()) {
         errors.push(kind.not_supported(&TYPES));
     }
     let default = schema.field("default");
-    if let Some(why) = place.no_defaults.filter(|_| default.is_set()) {
+    if let Some(why) = position.no_defaults.filter(|_| default.is_set()) {
         errors.push(default.forbidden(format!("must not be set {why}")));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -116,7 +116,7 @@ fn check_forbidden(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
         errors.push(items.forbidden("items must be a schema object and not an array"));
     }
     let embedded = schema.field("x-kubernetes-embedded-resource");
-    if place.is_meta && embedded.is_true() {
+    if position.is_meta && embedded.is_true() {
         errors.push(embedded.forbidden("must not be used inside of resource meta"));
     }
     let unique = schema.field("uniqueItems");
@@ -126,7 +126,7 @@ fn check_forbidden(schema: &At<'_>, place: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// `required` where there is nothing, else `invalid`.
+/// Returns the error `required` for an absent value, else `invalid`.
 fn required_or_invalid(at: &At<'_>, why: &str) -> FieldError {
     if at.is_empty() { at.required(why) } else { at.invalid(why) }
 }
@@ -195,7 +195,7 @@ fn check_map_keys(keys: &At<'_>, items: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The properties that tell items apart are always there.
+/// Checks that the properties that identify list items are always set.
 fn check_key_properties(keys: &At<'_>, items: &At<'_>, errors: &mut Errors) {
     let required = items.field("required");
     let properties = items.field("properties");
@@ -225,7 +225,7 @@ fn check_set_items(items: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Where an object's status is written apart, the root of its schema says no more than this.
+/// Checks the root of a schema with a status subresource. Only some fields are allowed there.
 pub fn check_root_of_status(root: &At<'_>, errors: &mut Errors) {
     const ALLOWED: [(&str, &str); 22] = [
         ("Description", "description"),
@@ -252,10 +252,11 @@ pub fn check_root_of_status(root: &At<'_>, errors: &mut Errors) {
         ("XValidations", "x-kubernetes-validations"),
     ];
     let kind = root.field("type");
-    let says =
+    let is_used =
         |at: &At<'_>| *at.value != Value::Bool(false) && (at.value.is_object() || !at.is_empty() || at.is_true());
     let fields = root.map().into_iter().flatten().map(|(key, _)| key.as_str());
-    let mut others = fields.filter(|key| !ALLOWED.iter().any(|(_, allowed)| allowed == key) && says(&root.field(key)));
+    let mut others =
+        fields.filter(|key| !ALLOWED.iter().any(|(_, allowed)| allowed == key) && is_used(&root.field(key)));
     let comes_first = ["id", "$schema", "$ref"].iter().any(|key| !root.field(key).is_empty());
     if !comes_first && !matches!(kind.text(), "" | "object") {
         errors.push(kind.invalid(

@@ -1,4 +1,4 @@
-//! What makes a schema structural: types everywhere, and value rules that add no structure of their own.
+//! Checks that a schema is structural: every field has a type, and value validations add no structure.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and complete.go.
 
@@ -7,6 +7,7 @@ use proto::schema::structural::Pattern;
 use serde_json::json;
 use strategy::validation::at::{At, Errors};
 
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -14,7 +15,7 @@ enum Level {
     Item,
 }
 
-/// Every error of the structure, by path and wording; those of defaults where there are no others.
+/// Adds all errors of the structure, sorted by path and wording. Without any, adds the errors of defaults.
 pub fn check(root: &At<'_>, errors: &mut Errors) {
     let mut found = Errors::new();
     check_node(root, Level::Root, &mut found);
@@ -94,7 +95,7 @@ fn check_type(schema: &At<'_>, level: Level, errors: &mut Errors) {
     }
 }
 
-/// Kind, version and metadata of an object are what they always are; a definition may only narrow its own names.
+/// Checks the schemas of `kind`, `apiVersion` and `metadata`. Of metadata, a definition may restrict the names only.
 fn check_meta(schema: &At<'_>, level: Level, errors: &mut Errors) {
     let is_object = level == Level::Root || schema.field("x-kubernetes-embedded-resource").is_true();
     let properties = schema.field("properties");
@@ -117,12 +118,13 @@ fn check_meta(schema: &At<'_>, level: Level, errors: &mut Errors) {
     }
 }
 
-/// How an int-or-string may be spelt: with this in `anyOf`, alone or in the first of `allOf`.
+/// Tells whether `anyOf` lists the types of an int-or-string. It may do so directly, or in the first branch of `allOf`.
 fn is_int_or_string(schema: &At<'_>) -> bool {
     *schema.field("anyOf").value == json!([{"type": "integer"}, {"type": "string"}])
 }
 
-/// The branches of a schema's value rules; true with the one that may spell an int-or-string.
+/// Returns the schemas in `anyOf`, `allOf`, `oneOf` and `not`. The flag marks the first of `allOf`, which may list the
+/// types of an int-or-string.
 fn branches<'a>(schema: &At<'a>) -> Vec<(At<'a>, bool)> {
     let of = |key: &str| schema.field(key).items().collect::<Vec<_>>();
     let mut all: Vec<(At<'a>, bool)> = Vec::new();
@@ -135,9 +137,9 @@ fn branches<'a>(schema: &At<'a>) -> Vec<(At<'a>, bool)> {
 
 fn check_values(schema: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
     let skipped = schema.field("anyOf").path;
-    for (branch, may_spell) in branches(schema) {
+    for (branch, may_list_types) in branches(schema) {
         if !skips_any_of || !branch.path.starts_with(&format!("{skipped}[")) {
-            check_branch(&branch, may_spell && is_int_or_string(&branch), errors);
+            check_branch(&branch, may_list_types && is_int_or_string(&branch), errors);
         }
     }
     let pattern = schema.field("pattern");
@@ -147,7 +149,7 @@ fn check_values(schema: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
     }
 }
 
-/// A branch may ask for values, not for structure.
+/// Checks a branch, which may restrict values but not define structure.
 fn check_branch(branch: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
     check_values(branch, skips_any_of, errors);
     let items = branch.field("items");
@@ -173,12 +175,12 @@ fn check_branch(branch: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
         ("x-kubernetes-validations", "empty"),
     ] {
         let at = branch.field(key);
-        let is_said = match must_be {
+        let is_used = match must_be {
             "false" => at.is_true(),
             "empty" => !at.is_empty(),
             _ => at.is_set(),
         };
-        if is_said {
+        if is_used {
             errors.push(at.forbidden(format!("must be {must_be} to be structural")));
         }
     }
@@ -188,14 +190,14 @@ fn check_branch(branch: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
     }
 }
 
-/// What the value rules of the whole object name has to be in its structure, at `place`, too.
-fn check_complete(branch: &At<'_>, schema: Option<&At<'_>>, place: &At<'_>, errors: &mut Errors) {
+/// Checks that every field in a branch has a schema in the structure, too. `at` is where its error points.
+fn check_complete(branch: &At<'_>, schema: Option<&At<'_>>, at: &At<'_>, errors: &mut Errors) {
     let Some(schema) = schema else {
-        errors.push(place.required(&format!("because it is defined in {}", branch.path)));
+        errors.push(at.required(&format!("because it is defined in {}", branch.path)));
         return;
     };
     for (inner, _) in branches(branch) {
-        check_complete(&inner, Some(schema), place, errors);
+        check_complete(&inner, Some(schema), at, errors);
     }
     let mut deeper: Vec<(At<'_>, At<'_>)> = vec![(branch.field("items"), schema.field("items"))];
     let properties = schema.field("properties");
@@ -205,7 +207,7 @@ fn check_complete(branch: &At<'_>, schema: Option<&At<'_>>, place: &At<'_>, erro
     }
 }
 
-/// In Go's words where the mistake is a common one.
+/// Describes the mistake in a regular expression, in Go's words if it is a common one.
 fn regex_error(text: &str) -> String {
     let why = regex::Regex::new(text).err().map(|error| error.to_string()).unwrap_or_default();
     let detail = why.lines().last().unwrap_or_default().trim_start_matches("error: ");

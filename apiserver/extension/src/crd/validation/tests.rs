@@ -1,4 +1,4 @@
-//! What is wrong with a definition, in the order in which Kubernetes says so.
+//! Tables of definitions and their errors, in the order in which Kubernetes reports them.
 
 use crate::crd::strategies;
 use serde_json::{Value, json};
@@ -35,21 +35,21 @@ fn definition(changes: &[(&str, Value)]) -> Value {
     definition
 }
 
-fn judged(changes: &[(&str, Value)]) -> Vec<String> {
+fn errors_with(changes: &[(&str, Value)]) -> Vec<String> {
     create(definition(changes))
 }
 
 const ROOT: &str = "spec.validation.openAPIV3Schema";
 
-/// The errors of a definition with this schema, by their paths below its root.
-fn of_schema(schema: Value) -> Vec<String> {
-    let errors = judged(&[("/spec/versions/0/schema/openAPIV3Schema", schema)]);
+/// Returns the errors of a definition with this schema. Their paths start at its root.
+fn schema_errors(schema: Value) -> Vec<String> {
+    let errors = errors_with(&[("/spec/versions/0/schema/openAPIV3Schema", schema)]);
     errors.iter().map(|error| error.strip_prefix(ROOT).unwrap_or(error).to_owned()).collect()
 }
 
-/// The same where this is the schema of `.spec`.
-fn of_spec(spec: Value) -> Vec<String> {
-    let errors = of_schema(json!({"type": "object", "properties": {"spec": spec}}));
+/// Returns the errors of a definition whose `.spec` has this schema. Their paths start at `.spec`.
+fn spec_errors(spec: Value) -> Vec<String> {
+    let errors = schema_errors(json!({"type": "object", "properties": {"spec": spec}}));
     errors.iter().map(|error| error.strip_prefix(".properties[spec]").unwrap_or(error).to_owned()).collect()
 }
 
@@ -58,12 +58,12 @@ const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric ch
                      validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 #[test]
-fn names_are_asked_for_and_then_judged() {
+fn names_are_required_and_valid() {
     let names = json!({"plural": "gadgets", "singular": "Bad", "kind": "", "listKind": "Bad_List",
         "shortNames": ["Bad"], "categories": ["Bad"]});
     let mixed = "may have mixed case, but should otherwise match: ";
     assert_eq!(
-        judged(&[("/spec/names", names)]),
+        errors_with(&[("/spec/names", names)]),
         [
             "spec.names.kind: Required value".to_owned(),
             format!("spec.names.singular: Invalid value: \"Bad\": {LABEL}"),
@@ -75,12 +75,12 @@ fn names_are_asked_for_and_then_judged() {
     // Every complaint about a name is in one error.
     let long = "B".repeat(64);
     assert_eq!(
-        judged(&[("/spec/names/singular", json!(long))]),
+        errors_with(&[("/spec/names/singular", json!(long))]),
         [format!("spec.names.singular: Invalid value: {long:?}: must be no more than 63 characters,{LABEL}")]
     );
     let names = json!({"plural": "gadgets", "kind": "Gadget", "listKind": "Gadget", "categories": ["Bad"]});
     assert_eq!(
-        judged(&[("/spec/names", names)]),
+        errors_with(&[("/spec/names", names)]),
         [
             "spec.names.listKind: Invalid value: \"Gadget\": kind and listKind may not be the same".to_owned(),
             format!("spec.names.categories[0]: Invalid value: \"Bad\": {LABEL}"),
@@ -94,7 +94,7 @@ fn names_are_asked_for_and_then_judged() {
 }
 
 #[test]
-fn versions_are_judged_one_after_another() {
+fn versions_are_checked_one_after_another() {
     let mut versions = [
         version("v_1", json!({"type": "string"})),
         version("v1", json!({"type": "object", "nullable": true})),
@@ -104,7 +104,7 @@ fn versions_are_judged_one_after_another() {
     versions[0]["deprecationWarning"] = json!(format!("\u{7}{}", "x".repeat(256)));
     versions[1]["deprecationWarning"] = json!("");
     versions[1]["additionalPrinterColumns"] = json!([{"name": "", "type": "odd", "format": "odd", "jsonPath": ""}, {"name": "a", "type": "", "jsonPath": "."}]);
-    let errors = judged(&[("/spec/versions", json!(versions)), ("/status/storedVersions", json!(["v0"]))]);
+    let errors = errors_with(&[("/spec/versions", json!(versions)), ("/status/storedVersions", json!(["v0"]))]);
     let starts = [
         "spec.versions[2].schema.openAPIV3Schema: Required value",
         "spec.versions[0].name: Invalid value: \"v_1\": a DNS-1035 label",
@@ -135,7 +135,7 @@ fn versions_are_judged_one_after_another() {
 }
 
 #[test]
-fn the_storage_version_is_told_before_what_is_missing() {
+fn a_stored_version_stays_in_the_versions() {
     let stored = |names: Value| definition(&[("/status/storedVersions", names)]);
     let missing = "status.storedVersions[0]: Invalid value: \"v0\": missing from spec.versions; v0 was previously a storage \
                    version, and must remain in spec.versions until a storage migration ensures no data remains persisted in \
@@ -146,7 +146,7 @@ fn the_storage_version_is_told_before_what_is_missing() {
 #[test]
 fn a_schema_is_structural_first() {
     let cases: &[(Value, &[&str])] = &[
-        // Both are told, the structure first and by path.
+        // Errors of the structure come first, sorted by path.
         (
             json!({"type": "object", "uniqueItems": true, "properties": {"b": {"type": "array"}, "a": {}}}),
             &[
@@ -155,7 +155,7 @@ fn a_schema_is_structural_first() {
                 ".uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             ],
         ),
-        // What has no structure is told alone.
+        // An unsupported feature hides the errors of the structure.
         (
             json!({"type": "object", "properties": {"a": {}, "b": {"type": "null", "$ref": "#/x", "id": "y"}}}),
             &[
@@ -225,27 +225,27 @@ fn a_schema_is_structural_first() {
         ),
     ];
     for (schema, errors) in cases {
-        assert_eq!(of_spec(schema.clone()), *errors, "{schema}");
+        assert_eq!(spec_errors(schema.clone()), *errors, "{schema}");
     }
 }
 
 #[test]
-fn a_schema_that_names_its_dialect_or_has_no_end_is_not_looked_into() {
+fn a_schema_with_a_dialect_or_too_deep_a_nesting_has_one_error() {
     assert_eq!(
-        of_schema(json!({"type": "object", "$schema": "x", "properties": {"a": {}}})),
+        schema_errors(json!({"type": "object", "$schema": "x", "properties": {"a": {}}})),
         [": Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"]
     );
     let deep = (0..70).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
     let at = ".items".repeat(64);
-    assert_eq!(of_spec(deep), [format!("{at}: Forbidden: schemas may not be nested deeper than 64 levels")]);
+    assert_eq!(spec_errors(deep), [format!("{at}: Forbidden: schemas may not be nested deeper than 64 levels")]);
 }
 
 #[test]
-fn the_root_names_what_its_branches_name() {
+fn fields_of_branches_are_in_the_structure() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}, "not": {"properties": {
         "other": {"minLength": 1}, "spec": {"properties": {"a": {"minLength": 1}}}}}});
     assert_eq!(
-        of_schema(schema),
+        schema_errors(schema),
         [
             format!(".properties[other]: Required value: because it is defined in {ROOT}.not.properties[other]"),
             format!(
@@ -254,7 +254,7 @@ fn the_root_names_what_its_branches_name() {
             ),
         ]
     );
-    let metadata = |metadata: Value| of_schema(json!({"type": "object", "properties": {"metadata": metadata}}));
+    let metadata = |metadata: Value| schema_errors(json!({"type": "object", "properties": {"metadata": metadata}}));
     let names = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}});
     assert_eq!(metadata(names), [""; 0]);
     let only = ".properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata \
@@ -317,12 +317,12 @@ fn lists_and_maps_say_how_they_merge() {
         ),
     ];
     for (schema, errors) in cases {
-        assert_eq!(of_spec(schema.clone()), *errors, "{schema}");
+        assert_eq!(spec_errors(schema.clone()), *errors, "{schema}");
     }
 }
 
 #[test]
-fn defaults_pass_what_stands_beside_them() {
+fn defaults_are_valid_by_their_own_schema() {
     let object = |more: Value| {
         let mut schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true});
@@ -343,12 +343,12 @@ fn defaults_pass_what_stands_beside_them() {
                 "a": {"type": "integer", "x-kubernetes-validations": rule("self > 3")}}}),
             &[".default.a: Invalid value: 2: too small"],
         ),
-        // What does not fit its schema is not asked for more.
+        // The rules of a default that does not fit its schema are not checked.
         (
             json!({"type": "integer", "maximum": 1, "default": 2, "x-kubernetes-validations": rule("self > 3")}),
             &[".default: Invalid value: 2:  in body should be less than or equal to 1"],
         ),
-        // A change from itself to itself, and something new.
+        // A default must be valid as an unchanged value and as a new one.
         (json!({"type": "integer", "default": 2, "x-kubernetes-validations": rule("self == oldSelf")}), &[]),
         (
             json!({"type": "integer", "default": 2,
@@ -384,16 +384,16 @@ fn defaults_pass_what_stands_beside_them() {
         ),
     ];
     for (schema, errors) in cases {
-        assert_eq!(of_spec(schema.clone()), *errors, "{schema}");
+        assert_eq!(spec_errors(schema.clone()), *errors, "{schema}");
     }
 }
 
 #[test]
-fn a_root_with_a_status_apart_says_little() {
+fn a_schema_with_a_status_subresource_has_a_plain_root() {
     let errors = |schema: Value| {
         let mut version = version("v1", schema);
         version["subresources"] = json!({"status": {}});
-        judged(&[("/spec/versions", json!([version]))])
+        errors_with(&[("/spec/versions", json!([version]))])
     };
     assert_eq!(errors(json!({"type": "object", "description": "d", "required": ["spec"]})), [""; 0]);
     let found = errors(json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
@@ -419,7 +419,7 @@ fn a_root_with_a_status_apart_says_little() {
 }
 
 #[test]
-fn fields_that_selectors_name_are_plain_ones() {
+fn selectable_fields_exist_and_have_simple_types() {
     let schema = json!({"type": "object", "properties": {
         "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
         "spec": {"type": "object", "properties": {"a": {"type": "string", "nullable": true}, "n": {"type": "number"}}}}});
@@ -430,7 +430,7 @@ fn fields_that_selectors_name_are_plain_ones() {
     let mut version = version("v1", schema);
     version["selectableFields"] = json!(fields);
     assert_eq!(
-        judged(&[("/spec/versions", json!([version]))]),
+        errors_with(&[("/spec/versions", json!([version]))]),
         [
             "spec.selectableFields[0].jsonPath: Invalid value: \".metadata.name\": must not point to fields in metadata",
             "spec.selectableFields[2].jsonPath: Duplicate value: \".spec.a\"",
@@ -444,8 +444,8 @@ fn fields_that_selectors_name_are_plain_ones() {
 }
 
 #[test]
-fn webhooks_convert_and_say_how() {
-    let conversion = |conversion: Value| judged(&[("/spec/conversion", conversion)]);
+fn conversion_webhooks_are_complete() {
+    let conversion = |conversion: Value| errors_with(&[("/spec/conversion", conversion)]);
     let at = "spec.conversion";
     assert_eq!(
         conversion(json!({"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}})),

@@ -1,4 +1,4 @@
-//! Questions that this server asks others in its own name: what they serve, and how it looks.
+//! Requests of the aggregator itself for another server's discovery and OpenAPI documents.
 
 use super::identity::identify;
 use axum::body::{Body, to_bytes};
@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use request::user_info::{MASTERS, UserInfo};
 use serde_json::Value;
 
-/// Discovery and OpenAPI of one server are not larger.
+/// Maximum size of a discovery or OpenAPI document.
 const MAX_DOCUMENT_BYTES: usize = 32 << 20;
 
-/// As the aggregator itself, who may see everything.
+/// Gets a document as the user `system:kube-aggregator`, who may read everything.
 pub async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> Result<Response<Body>, client::Error> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = path.parse().map_err(|_| client::Error::Decode(format!("{path}: not a path")))?;
@@ -21,14 +21,14 @@ pub async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) ->
             all.insert(name.clone(), value);
         }
     }
-    let own = identify(&mut all, &UserInfo::new("system:kube-aggregator", &[MASTERS]));
-    own.expect("these names are plain");
+    let identified = identify(&mut all, &UserInfo::new("system:kube-aggregator", &[MASTERS]));
+    identified.expect("these names are plain");
     *request.headers_mut() = all;
     client.send(request).await
 }
 
-/// The body of an answer, where it is JSON.
-pub async fn tree(answer: Response<Body>) -> Option<Value> {
-    let bytes = to_bytes(answer.into_body(), MAX_DOCUMENT_BYTES).await.ok()?;
+/// Reads the body of a response; `None` when it is not JSON.
+pub async fn read_json(response: Response<Body>) -> Option<Value> {
+    let bytes = to_bytes(response.into_body(), MAX_DOCUMENT_BYTES).await.ok()?;
     serde_json::from_slice(&bytes).ok()
 }
