@@ -1,4 +1,4 @@
-//! Writing answers: a status, an object or a stream, in the form that was negotiated.
+//! Builds responses: an object, a Status, a line of text or an action's success, encoded in the negotiated form.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.
 
@@ -15,12 +15,12 @@ use serde::ser::SerializeMap;
 use serde_json::Value;
 use std::io::Write;
 
-/// Seconds after which a refused client may try again.
+/// Seconds after which a client may retry a request that was refused with 429.
 const RETRY_AFTER_S: u32 = 1;
-/// Answers smaller than this are not worth compressing.
+/// Size of the smallest response that is compressed.
 const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
 
-/// A Status with its members in the order in which Kubernetes writes them.
+/// A Status that serializes its members in the order in which Kubernetes writes them.
 struct Ordered<'a>(&'a Status);
 
 impl Serialize for Ordered<'_> {
@@ -51,7 +51,7 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// Encodes anything serialisable; JSON keeps the order of its members.
+/// Encodes a value in the negotiated form. JSON keeps the order of its members.
 pub fn encode<T: Serialize>(form: &Form, value: &T) -> Bytes {
     match form.encoding {
         Encoding::Json => json(value, form.pretty),
@@ -62,7 +62,7 @@ pub fn encode<T: Serialize>(form: &Form, value: &T) -> Bytes {
     }
 }
 
-/// One line with its end, or indented by two without.
+/// Writes JSON on one line that ends with a line break, or indented by two without a line break at the end.
 fn json<T: Serialize>(value: &T, pretty: bool) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     let written = if pretty {
@@ -74,7 +74,7 @@ fn json<T: Serialize>(value: &T, pretty: bool) -> Bytes {
     Bytes::from(out)
 }
 
-/// The same for JSON that is already written, in slices without the end of the line.
+/// Encodes JSON that is already written as slices, without a line break at the end, in the negotiated form.
 pub fn reencode(form: &Form, slices: &[Bytes]) -> Bytes {
     if form.encoding == Encoding::Json && !form.pretty {
         return concat(slices, b"\n");
@@ -87,7 +87,7 @@ pub fn reencode(form: &Form, slices: &[Bytes]) -> Bytes {
     encode(form, &tree)
 }
 
-/// JSON without white space, indented by two; its members stay in their order.
+/// Indents JSON that has no white space by two. Its members keep their order.
 fn indented(json: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0;
@@ -130,7 +130,7 @@ fn concat(slices: &[Bytes], end: &[u8]) -> Bytes {
     Bytes::from(whole)
 }
 
-/// An answer with a body of known length.
+/// Builds a response with a body of known length.
 pub fn response(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -140,10 +140,12 @@ pub fn response(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
     response
 }
 
+/// Builds a response that carries a value in the negotiated form.
 pub fn value<T: Serialize>(form: &Form, code: u16, value: &T) -> Response<Body> {
     response(code, form.encoding.media_type(), encode(form, value))
 }
 
+/// Builds the response of a Status, with a Retry-After header if its details give one.
 pub fn status(form: &Form, status: &Status) -> Response<Body> {
     let code = if status.is_success() { 200 } else { status.code };
     let mut response = value(form, code, &Ordered(status));
@@ -154,26 +156,26 @@ pub fn status(form: &Form, status: &Status) -> Response<Body> {
     response
 }
 
-/// The answer to an action that makes no object of its own.
+/// Builds the 201 of an action that creates no object of its own, such as a binding.
 pub fn created(form: &Form) -> Response<Body> {
     value(form, 201, &Ordered(&Status { status: "Success".into(), code: 201, ..Status::default() }))
 }
 
-/// A status as one line of JSON: the object of an ERROR event.
+/// Writes a Status as JSON without a line break: the object of an ERROR event.
 pub fn status_line(status: &Status) -> Bytes {
     let mut line = serde_json::to_vec(&Ordered(status)).expect("a Status is plain data");
     line.shrink_to_fit();
     Bytes::from(line)
 }
 
-/// An error as Go's http.Error writes it: one line of text.
+/// Builds an error as Go's http.Error writes it: one line of text.
 pub fn plain_error(code: u16, line: &str) -> Response<Body> {
     let mut response = text(code, format!("{line}\n"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// 429 for those for whom there is no room now.
+/// Builds the 429 of flow control.
 pub fn too_many_requests() -> Response<Body> {
     let mut response = plain_error(429, "Too many requests, please try again later.");
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
@@ -184,23 +186,23 @@ pub fn text(code: u16, body: impl Into<Bytes>) -> Response<Body> {
     response(code, "text/plain; charset=utf-8", body.into())
 }
 
-/// What all warnings of an answer may say together.
+/// Longest text of all warnings of a response together.
 const MAX_WARNINGS_CHARS: usize = 4096;
-/// What each may say where that is not enough.
+/// Longest text of one warning when all of them together are longer than [`MAX_WARNINGS_CHARS`].
 const MAX_LONG_WARNING_CHARS: usize = 256;
 
-/// `299 - "…"` headers, one for each warning, in order and each once.
+/// Adds one `Warning: 299 - "…"` header for each warning, in order and without duplicates.
 pub fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    let mut said: Vec<&String> = Vec::new();
+    let mut distinct: Vec<&String> = Vec::new();
     for warning in warnings {
-        if !said.contains(&warning) {
-            said.push(warning);
+        if !distinct.contains(&warning) {
+            distinct.push(warning);
         }
     }
-    let total: usize = said.iter().map(|warning| warning.chars().count()).sum();
+    let total: usize = distinct.iter().map(|warning| warning.chars().count()).sum();
     let longest = if total > MAX_WARNINGS_CHARS { MAX_LONG_WARNING_CHARS } else { usize::MAX };
     let mut room = MAX_WARNINGS_CHARS;
-    for warning in said {
+    for warning in distinct {
         let length = warning.chars().count().min(longest);
         if length > room {
             break;
@@ -214,13 +216,13 @@ pub fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
-/// The client takes gzip.
-pub fn takes_gzip(headers: &HeaderMap) -> bool {
+/// Returns whether the client accepts gzip.
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let value = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     value.split(',').any(|encoding| encoding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
 }
 
-/// Compresses a large answer where the client takes it.
+/// Builds a response, and compresses its body if that is large and the client accepts gzip.
 pub fn compressed(code: u16, content_type: &str, body: Bytes, gzip: bool) -> Response<Body> {
     if !gzip || body.len() < GZIP_THRESHOLD_BYTES {
         return response(code, content_type, body);

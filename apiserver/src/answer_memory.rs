@@ -1,7 +1,7 @@
-//! `AnswerMemory`: how many bytes of answers may stand in memory because they are made whole before they are sent.
+//! `AnswerMemory`: limits the memory of responses that are built whole before they are sent.
 //!
-//! Lists of objects go out piece by piece. Tables, YAML and indented JSON do not, and a client that reads slowly keeps
-//! them; so large ones wait for each other. Kubernetes bounds the same memory by the seats that priority and fairness
+//! Lists of objects are sent piece by piece. Tables, YAML and indented JSON are not, and they stay in memory as long as a
+//! client reads them slowly; so large ones wait for each other. Kubernetes bounds the same memory by the seats that priority and fairness
 //! gives to large lists (k8s.io/apiserver/pkg/util/flowcontrol/request/list_work_estimator.go).
 
 use axum::body::Body;
@@ -9,20 +9,21 @@ use http_body_util::BodyExt;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All such answers together.
+/// Largest size of all such responses together.
 const LIMIT_BYTES: usize = 512 << 20;
-/// Answers below this do not count: their number is limited by the requests in flight.
+/// Responses below this size do not count: the limit of requests in flight bounds their number.
 const SMALL_BYTES: usize = 1 << 20;
-/// A permit stands for so many bytes.
+/// Bytes for which one permit of the semaphore stands.
 const UNIT_BYTES: usize = 1 << 10;
 
+/// The memory that responses share.
 #[derive(Clone, Debug)]
 pub struct AnswerMemory {
     units: Arc<Semaphore>,
     limit_bytes: usize,
 }
 
-/// Memory that is taken until this is dropped.
+/// Memory that is reserved until this is dropped; `None` for a small response.
 #[derive(Debug)]
 pub struct Reserved(Option<OwnedSemaphorePermit>);
 
@@ -37,8 +38,8 @@ impl AnswerMemory {
         Self { units: Arc::new(Semaphore::new(limit_bytes / UNIT_BYTES)), limit_bytes }
     }
 
-    /// Waits, in the order of arrival, until an answer of about so many bytes may be made. One that is larger than
-    /// everything there is waits until it is alone.
+    /// Waits, in the order of arrival, until a response of about `bytes` fits. A response that is larger than the limit
+    /// waits until it is the only one.
     pub async fn reserve(&self, bytes: usize) -> Reserved {
         if bytes < SMALL_BYTES {
             return Reserved(None);
@@ -50,7 +51,7 @@ impl AnswerMemory {
 }
 
 impl Reserved {
-    /// Keeps the memory as long as the body is there.
+    /// Returns the body, which keeps the memory reserved until it is dropped.
     pub fn until_sent(self, body: Body) -> Body {
         let Self(Some(permit)) = self else { return body };
         Body::new(body.map_frame(move |frame| {

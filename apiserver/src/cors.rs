@@ -1,17 +1,18 @@
-//! Requests of web pages from elsewhere: which origins a browser may let read the answers.
+//! CORS: decides which origins' web pages may read the responses of this server, and writes the headers for the browser.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/filters/cors.go.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use regex::Regex;
 
+/// Methods, request headers and response headers that pages of an allowed origin may use.
 const METHODS: HeaderValue = HeaderValue::from_static("POST, GET, OPTIONS, PUT, DELETE, PATCH");
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since",
 );
 const EXPOSED: HeaderValue = HeaderValue::from_static("Date");
 
-/// What is wrong with `--cors-allowed-origins`.
+/// An invalid value of `--cors-allowed-origins`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
     #[error("--cors-allowed-origins: {0:?} is no regular expression")]
@@ -22,12 +23,12 @@ pub enum OriginError {
     End(String),
 }
 
-/// Whose pages are welcome; nobody's by default.
+/// The allowed origins; none by default.
 #[derive(Debug, Default)]
 pub struct Cors(Vec<Regex>);
 
 impl Cors {
-    /// From regular expressions over origins, in any letter case.
+    /// Compiles regular expressions of origins, which match without regard to case.
     pub fn new(origins: &[String]) -> Result<Self, OriginError> {
         let expression = |text: &String| {
             if !text.starts_with('^') && !text.contains("//") {
@@ -42,28 +43,28 @@ impl Cors {
         Ok(Self(origins.iter().map(expression).collect::<Result<_, _>>()?))
     }
 
-    /// What the answer says to the browser; empty where the origin is not welcome, or where nobody asks.
+    /// Returns the CORS headers of the response. They are empty if the request names no origin or one that is not allowed.
     pub fn headers(&self, request: &HeaderMap) -> HeaderMap {
-        let mut said = HeaderMap::new();
-        let Some(origin) = request.get(header::ORIGIN) else { return said };
+        let mut headers = HeaderMap::new();
+        let Some(origin) = request.get(header::ORIGIN) else { return headers };
         if self.0.iter().any(|allowed| origin.to_str().is_ok_and(|origin| allowed.is_match(origin))) {
-            let mut say = |name: HeaderName, value: HeaderValue| said.insert(name, value);
-            say(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            say(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-            say(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
-            say(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-            say(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+            let mut add = |name: HeaderName, value: HeaderValue| headers.insert(name, value);
+            add(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            add(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+            add(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+            add(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+            add(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         }
-        said
+        headers
     }
 }
 
-/// A browser asks first whether it may ask, and brings no credentials.
+/// Returns whether this is a preflight request: the browser asks for permission first, without credentials.
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// To a preflight whose origin is welcome.
+/// Builds the response to a preflight request of an allowed origin.
 pub fn preflight<B: Default>() -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -88,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_is_welcome_is_told_so() {
+    fn an_allowed_origin_gets_the_headers() {
         let cors = Cors::new(&["^https://page\\.example$".to_owned()]).unwrap();
         let request = |origin: &'static str| HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static(origin))]);
-        let said = cors.headers(&request("https://PAGE.example"));
-        assert_eq!(said[header::ACCESS_CONTROL_ALLOW_ORIGIN], "https://PAGE.example");
-        assert_eq!(said[header::ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+        let headers = cors.headers(&request("https://PAGE.example"));
+        assert_eq!(headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "https://PAGE.example");
+        assert_eq!(headers[header::ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
         for stranger in ["https://page.example.org", "http://page.example"] {
             assert!(cors.headers(&request(stranger)).is_empty(), "{stranger}");
         }

@@ -1,6 +1,6 @@
-//! Discovery: what is served, in the legacy lists and in the aggregated form, read off the resource table.
+//! Discovery documents: groups, versions and resources as the legacy lists and as the aggregated document.
 //!
-//! Groups of other servers stand among our own. Pure. Corresponds to k8s.io/apiserver/pkg/endpoints/discovery and discovery/aggregated.
+//! Pure functions of the resource table and of the versions that aggregated API servers serve. Corresponds to k8s.io/apiserver/pkg/endpoints/discovery and discovery/aggregated.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,7 +12,7 @@ use proto::resources::{Catalogue, Resource, Scope, Served, Subresource, Target, 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// `/api`: the versions of the core group.
+/// Builds `/api`: the versions of the core group.
 pub fn core_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -21,13 +21,13 @@ pub fn core_versions(server_address: &str) -> Value {
     })
 }
 
-/// `/apis`: every group but the core one.
+/// Builds `/apis`: every group but the core one.
 pub fn group_list(groups: &[GroupVersions]) -> Value {
     let groups: Vec<Value> = named(groups).map(group_body).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/<group>`.
+/// Builds `/apis/<group>`; `None` if there is no such group.
 pub fn group(groups: &[GroupVersions], name: &str) -> Option<Value> {
     let mut body = group_body(named(groups).find(|group| group.group == name)?);
     body["kind"] = json!("APIGroup");
@@ -35,13 +35,13 @@ pub fn group(groups: &[GroupVersions], name: &str) -> Option<Value> {
     Some(body)
 }
 
-/// `/api/v1` and `/apis/<group>/<version>`.
+/// Builds `/api/v1` or `/apis/<group>/<version>`; `None` if there is no such version.
 pub fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Value> {
     let mut resources: Vec<Value> = Vec::new();
     for target in catalogue.resources(group, version) {
         let (row, served) = (&target.row, target.served());
         resources.push(resource_entry(row, served));
-        resources.extend(sorted(served).into_iter().map(|part| subresource_entry(row, served, part)));
+        resources.extend(sorted_subresources(served).into_iter().map(|part| subresource_entry(row, served, part)));
     }
     if resources.is_empty() {
         return None;
@@ -51,14 +51,14 @@ pub fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Optio
         "groupVersion": api_version(group, version),
         "resources": resources,
     });
-    // The core group's list is older than the rule that every object says its version.
+    // The core group's list is older than the rule that every object has an `apiVersion`.
     if !group.is_empty() {
         list["apiVersion"] = json!("v1");
     }
     Some(list)
 }
 
-/// The aggregated document (v2) of `/api` (the core group) or `/apis` (all others).
+/// Builds the aggregated document (v2) of `/api` (the core group) or `/apis` (all other groups).
 pub fn aggregated(catalogue: &Catalogue, table: &Table, core: bool) -> Value {
     let groups = aggregation::discovery::groups(catalogue.groups(), table);
     let wanted = groups.iter().filter(|group| group.group.is_empty() == core);
@@ -66,6 +66,7 @@ pub fn aggregated(catalogue: &Catalogue, table: &Table, core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
+/// Returns every group but the core one, which has no name.
 fn named(groups: &[GroupVersions]) -> impl Iterator<Item = &GroupVersions> {
     groups.iter().filter(|group| !group.group.is_empty())
 }
@@ -79,19 +80,20 @@ fn group_body(group: &GroupVersions) -> Value {
     })
 }
 
-fn words(verbs: &[Verb]) -> Vec<&'static str> {
+fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
     verbs.iter().map(|verb| verb.as_str()).collect()
 }
 
-/// Custom resources list theirs in an order of their own.
+/// Returns the verbs of a resource. Kubernetes lists those of custom resources in another order.
 fn verbs_of(served: &Served) -> Vec<&'static str> {
     if served.schema.is_builtin() {
-        return words(served.verbs);
+        return verb_names(served.verbs);
     }
     vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
 }
 
-fn sorted(served: &Served) -> Vec<&Subresource> {
+/// Returns the subresources in the order of their names.
+fn sorted_subresources(served: &Served) -> Vec<&Subresource> {
     let mut parts: Vec<&Subresource> = served.subresources.iter().collect();
     parts.sort_by(|a, b| a.name.cmp(&b.name));
     parts
@@ -118,7 +120,7 @@ fn subresource_entry(row: &Resource, served: &Served, part: &Subresource) -> Val
         "singularName": "",
         "namespaced": row.scope == Scope::Namespaced,
         "kind": served.kind,
-        "verbs": words(part.verbs),
+        "verbs": verb_names(part.verbs),
     });
     if let Some((group, version, kind)) = &part.kind {
         entry["kind"] = json!(kind);
@@ -139,10 +141,11 @@ fn add_names(entry: &mut Value, served: &Served) {
     }
 }
 
-/// Changes when the stored form does: the first eight bytes of a hash over the storage version's name.
+/// Returns the first eight bytes of a hash of the storage version's name: clients see by it that the storage version has
+/// changed.
 ///
 /// Deviation: MutatingAdmissionPolicies, their bindings and CustomResourceDefinitions are stored in their version 1,
-/// where Kubernetes still stores the beta, so their `storageVersionHash` is another one.
+/// where Kubernetes still stores the beta, so their `storageVersionHash` differs.
 fn storage_version_hash(stored: &Served) -> String {
     let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
     BASE64.encode(&digest[..8])
@@ -177,10 +180,10 @@ fn aggregated_resource(target: &Target) -> Value {
         "verbs": verbs_of(served),
     });
     add_names(&mut entry, served);
-    let parts: Vec<Value> = sorted(served)
+    let parts: Vec<Value> = sorted_subresources(served)
         .into_iter()
         .map(|part| {
-            // Group and version are named only where they are not the parent's own.
+            // Group and version are given only if they differ from the parent's.
             let kind = match &part.kind {
                 Some((group, version, kind)) if (group, version) == (&served.group, &served.version) => {
                     response_kind("", "", kind)
@@ -188,7 +191,7 @@ fn aggregated_resource(target: &Target) -> Value {
                 Some((group, version, kind)) => response_kind(group, version, kind),
                 None => response_kind("", "", &served.kind),
             };
-            json!({"subresource": part.name, "responseKind": kind, "verbs": words(part.verbs)})
+            json!({"subresource": part.name, "responseKind": kind, "verbs": verb_names(part.verbs)})
         })
         .collect();
     if !parts.is_empty() {

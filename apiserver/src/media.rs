@@ -1,17 +1,17 @@
-//! Which media type a request speaks and which one its answer takes.
+//! Content negotiation: reads the media type of a request's body and chooses the form of its response.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Bodies may also be protobuf, which stock clients
-//! write; answers are not, and whoever accepts nothing else gets 406.
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Request bodies may be protobuf, which stock clients
+//! send. Responses never are: a client that accepts nothing else gets 406.
 //!
-//! Deviation: no answer is written in protobuf, so what a 406 lists as available ends before
-//! `application/vnd.kubernetes.protobuf`, for watches too.
+//! Deviation: no response is written in protobuf, so the media types that a 406 lists, for watches too, do not include
+//! `application/vnd.kubernetes.protobuf`.
 
 use http::{HeaderMap, header};
 use proto::Status;
 use proto::wire::Format;
 use proto::wire::shown::MetaVersion;
 
-/// The encodings of objects that this server reads and writes.
+/// The encodings in which this server writes objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     #[default]
@@ -19,14 +19,15 @@ pub enum Encoding {
     Yaml,
 }
 
+/// Media types of responses.
 const SERVED: &[(&str, Encoding)] = &[("application/json", Encoding::Json), ("application/yaml", Encoding::Yaml)];
-/// What a body may be written in.
-const BODIES: &[(&str, Format)] =
+/// Media types of request bodies.
+const BODY_FORMATS: &[(&str, Format)] =
     &[("application/json", Format::Json), ("application/yaml", Format::Yaml), (PROTOBUF, Format::Protobuf)];
-/// What a watch can be encoded in.
+/// Media types of watches.
 const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Said to clients that accept protobuf alone.
+/// End of the message for clients that accept protobuf alone: the setting that makes them accept JSON.
 const JSON_SETTING: &str = "; this server does not answer in protobuf: start the client with \
                             --kube-api-content-type=application/json, or set clientConnection.contentType in its \
                             configuration file";
@@ -40,7 +41,7 @@ impl Encoding {
     }
 }
 
-/// What an answer is turned into before it is encoded.
+/// The transformation of an object or list before it is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transform {
     #[default]
@@ -52,7 +53,7 @@ pub enum Transform {
     MetadataList(MetaVersion),
 }
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     pub encoding: Encoding,
@@ -68,6 +69,7 @@ struct Clause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
+/// Parses an Accept header into its clauses, with the preferred ones first.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = accept
         .split(',')
@@ -80,13 +82,13 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
             (!media_type.is_empty()).then_some(Clause { media_type, quality, parameters })
         })
         .collect();
-    // Stable: equal qualities keep the client's order. The catch-all comes last among equals.
+    // The sort is stable: clauses of equal quality keep the client's order, but `*/*` comes last among them.
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then((a.media_type == "*/*").cmp(&(b.media_type == "*/*"))));
     clauses
 }
 
-/// The form in which a resource answers: the first clause that can be served. `allow_transform` is false where
-/// only whole objects make sense; `is_watch` asks for a stream.
+/// Chooses the form of a response: that of the first clause that can be served. `allow_transform` is false for resources
+/// that have no tables and no metadata form; `is_watch` is true for a stream of events.
 pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_watch: bool) -> Result<Form, Status> {
     let accept = accept_of(headers);
     if !route_accepts(accept) {
@@ -112,17 +114,17 @@ pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_wa
     Err(refusal(accept))
 }
 
-/// 406 to those who accept nothing that we write.
+/// Builds the 406 for a client that accepts no media type of [`SERVED`].
 fn refusal(accept: &str) -> Status {
     let mut status = Status::not_acceptable(&SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>());
-    // Kubernetes would have answered: whoever started the client learns what to do about it.
+    // Kubernetes would have answered in protobuf, so the message names the setting to change.
     if clauses(accept).iter().any(|clause| clause.media_type == PROTOBUF) {
         status.message.push_str(JSON_SETTING);
     }
     status
 }
 
-/// Whether `/api` and `/apis` shall answer in the aggregated form: `None` where no clause says anything we know.
+/// Returns whether the client wants aggregated discovery of `/api` or `/apis`; `None` if it accepts neither form.
 pub fn wants_aggregated(headers: &HeaderMap) -> Option<bool> {
     clauses(accept_of(headers)).into_iter().find_map(|clause| {
         let parameter = |name: &str| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
@@ -137,7 +139,7 @@ pub fn wants_aggregated(headers: &HeaderMap) -> Option<bool> {
     })
 }
 
-/// The encoding of an error's body: what was asked for if we can, else JSON.
+/// Returns the encoding of an error's body: the first that the client accepts and this server writes, else JSON.
 pub fn encoding_of_errors(headers: &HeaderMap) -> Encoding {
     let found = clauses(accept_of(headers))
         .into_iter()
@@ -149,7 +151,8 @@ fn accept_of(headers: &HeaderMap) -> &str {
     headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// The router's own, coarser test comes first, as in Kubernetes: it knows `*/*` but not `application/*`.
+/// Returns whether the router accepts the request. As in Kubernetes, its check comes before the negotiation and is
+/// coarser: it accepts `*/*` but not `application/*`.
 fn route_accepts(accept: &str) -> bool {
     accept.is_empty()
         || accept.split(',').any(|clause| {
@@ -161,22 +164,23 @@ fn route_accepts(accept: &str) -> bool {
         })
 }
 
-/// 406 in the router's words.
+/// Builds the 406 of the router.
 pub fn route_refusal(is_watch: bool) -> Status {
     let mut served: Vec<&str> = SERVED.iter().map(|(m, _)| *m).collect();
     if is_watch {
         served.extend(SERVED_STREAMS);
     }
     let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
-    by_router(406, "NotAcceptable", message)
+    router_status(406, "NotAcceptable", message)
 }
 
-/// 415 in the router's words, for methods that name the media types of their bodies.
+/// Builds the 415 of the router, for routes that list the media types of their bodies.
 pub fn route_refusal_of_body() -> Status {
-    by_router(415, "UnsupportedMediaType", "415: Unsupported Media Type".to_owned())
+    router_status(415, "UnsupportedMediaType", "415: Unsupported Media Type".to_owned())
 }
 
-fn by_router(code: u16, reason: &str, message: String) -> Status {
+/// Builds a Status of the router, with empty details.
+fn router_status(code: u16, reason: &str, message: String) -> Status {
     let mut status = Status::failure(code, reason, message);
     status.details = Some(Box::default());
     status
@@ -188,7 +192,7 @@ fn matches_type(accepted: &str, served: &str) -> bool {
         || accepted.strip_suffix("/*").is_some_and(|main| served.split('/').next() == Some(main))
 }
 
-/// `None`: the clause asks for something we do not have, so the next one is tried.
+/// Returns the transformation that a clause asks for; `None` if this server cannot serve the clause.
 fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
     let parameter = |name| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
     if parameter("charset").is_some_and(|c| !c.eq_ignore_ascii_case("utf-8")) {
@@ -200,7 +204,7 @@ fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
     if parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
         return None;
     }
-    // A group or a version without a kind names nothing.
+    // A clause with a group or a version needs a kind, too.
     let kind = match parameter("as") {
         Some(kind) => kind,
         None if parameter("g").is_none() && parameter("v").is_none() => return Some(Transform::Whole),
@@ -219,7 +223,8 @@ fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
     }
 }
 
-/// Indented output: `pretty=true`, or unasked where a person reads: curl, wget and browsers.
+/// Returns whether the response is indented: with `pretty=true`, or by default for curl, wget and browsers, whose output
+/// people read.
 pub fn wants_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
     match pretty {
         Some(value) => matches!(value, "1" | "t" | "T" | "TRUE" | "true" | "True"),
@@ -230,10 +235,11 @@ pub fn wants_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
     }
 }
 
-/// The format of a request's body; no Content-Type means JSON. Custom resources have no protobuf form.
+/// Returns the format of a request's body, or 415. Without a Content-Type it is JSON. Custom resources have no protobuf
+/// form.
 pub fn format_of_body(headers: &HeaderMap, is_builtin: bool) -> Result<Format, Status> {
     let media_type = content_type(headers);
-    let known = BODIES.iter().filter(|(_, format)| is_builtin || *format != Format::Protobuf);
+    let known = BODY_FORMATS.iter().filter(|(_, format)| is_builtin || *format != Format::Protobuf);
     if media_type.is_empty() {
         return Ok(Format::Json);
     }
@@ -243,7 +249,7 @@ pub fn format_of_body(headers: &HeaderMap, is_builtin: bool) -> Result<Format, S
     }
 }
 
-/// The media type of the body in lower case, without parameters; empty where the header is missing.
+/// Returns the media type of the body in lower case and without parameters; empty if the header is missing.
 pub fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()

@@ -46,7 +46,7 @@ fn is_streamed(form: &Form) -> bool {
 
 /// A list in the form asked for.
 pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) -> Result<Response<Body>, Status> {
-    let gzip = answer::takes_gzip(call.headers());
+    let gzip = answer::accepts_gzip(call.headers());
     let Listed { objects, revision, continue_token, remaining } = listed;
     let meta = ListMeta {
         // What was never stored has none.

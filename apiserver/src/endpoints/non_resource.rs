@@ -215,7 +215,7 @@ fn openapi_v3(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Bo
 fn document(call: &Call<'_>, document: &Document, content_type: &str) -> Response<Body> {
     let tag = format!("\"{}\"", document.hash);
     let has_it = call.headers().get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
-    let gzip = answer::takes_gzip(call.headers());
+    let gzip = answer::accepts_gzip(call.headers());
     let mut response = if has_it {
         answer::response(304, content_type, bytes::Bytes::new())
     } else {

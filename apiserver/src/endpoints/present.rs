@@ -36,7 +36,7 @@ pub fn object(
             vec![Bytes::from(table(call, target, version)?.single(object, Announce::Columns))]
         }
     };
-    let gzip = call.info.verb == "get" && answer::takes_gzip(call.headers());
+    let gzip = call.info.verb == "get" && answer::accepts_gzip(call.headers());
     Ok(answer::compressed(code, form.encoding.media_type(), answer::reencode(form, &slices), gzip))
 }
 
