@@ -1,6 +1,8 @@
 //! Helpers of the tests of validation. They pass an object through decoding, defaults and the strategy of its kind, as a
 //! write does, and return the errors or warnings as text.
 
+pub mod generated;
+
 use crate::Strategy;
 use crate::kinds;
 use crate::write_context::WriteContext;

@@ -138,9 +138,7 @@ fn keep_only_status(object: &mut Value, old: &Value) {
 
 /// Returns an object of the row's kind as a place whose type is known.
 fn root<'v>(context: &WriteContext<'_>, object: &'v Value) -> At<'v> {
-    let storage = context.row.storage_version();
-    // The validation of CustomResourceDefinitions walks their schemas as free-form JSON.
-    if storage.group == "apiextensions.k8s.io" { At::root(object) } else { At::typed_root(&storage.schema, object) }
+    At::typed_root(&context.row.storage_version().schema, object)
 }
 
 fn at_path<'v>(value: &'v Value, path: &str) -> &'v Value {

@@ -1,7 +1,9 @@
 //! Tables of definitions and their errors, in the order in which Kubernetes reports them.
 
-use crate::crd::strategies;
+use crate::crd::{definition as definitions, strategies};
+use proto::resources::builtin;
 use serde_json::{Value, json};
+use strategy::testing::generated::validate_generated;
 use strategy::testing::{at, create_by, update_by};
 
 fn create(definition: Value) -> Vec<String> {
@@ -532,4 +534,11 @@ fn kubernetes_own_groups_need_an_approval() {
     assert_eq!(update(of(None), of(None)), [""; 0]);
     assert_eq!(update(of(Some("odd")), of(Some("even"))), [""; 0]);
     assert_eq!(update(of(Some("unapproved")), of(None)), [missing]);
+}
+
+/// `At::field` panics at a field that the type does not define.
+#[test]
+fn validation_reads_only_fields_that_definitions_have() {
+    let row = builtin().iter().find(|row| row.storage_version().resource == definitions::RESOURCE);
+    validate_generated(strategies::of, row.unwrap(), 7, 40);
 }
