@@ -1,6 +1,6 @@
-//! Requests that another server answers: passed on with the caller's name, and the answer passed back as it comes.
+//! Aggregation: forwards a request to an aggregated API server with the user's name, and streams the response back.
 //!
-//! Authentication, flow control and authorization have been before. Corresponds to handler_proxy.go of
+//! The request has passed authentication, flow control and authorization before. Corresponds to handler_proxy.go of
 //! k8s.io/kube-aggregator/pkg/apiserver and to k8s.io/apimachinery/pkg/util/proxy.
 
 use super::Call;
@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-/// What belongs to one connection, whoever is at its ends.
+/// Headers that apply to one connection and are not forwarded.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     KEEP_ALIVE,
@@ -36,11 +36,11 @@ pub async fn answer(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Resp
         call.record.trace_aggregation(remote, Err("it is not available"));
         return unavailable();
     }
-    let answer = pass_on(call, remote, body).await;
-    let told = answer.as_ref().map(Response::status).map_err(ToString::to_string);
-    call.record.trace_aggregation(remote, told.as_ref().copied().map_err(String::as_str));
-    match answer {
-        Ok(answer) => passed_back(call, answer),
+    let result = forward(call, remote, body).await;
+    let outcome = result.as_ref().map(Response::status).map_err(ToString::to_string);
+    call.record.trace_aggregation(remote, outcome.as_ref().copied().map_err(String::as_str));
+    match result {
+        Ok(response) => client_response(call, response),
         Err(CallError::Unresolved(error)) => {
             tracing::info!(service = remote.name, %error, "a request cannot be passed on");
             call.server.upstreams.aggregation.report_unreachable(&remote.name);
@@ -58,21 +58,22 @@ fn unavailable() -> Response<Body> {
     answer::plain_error(503, "service unavailable")
 }
 
-async fn pass_on(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<Response<Body>, CallError> {
+/// Sends the request to the aggregated API server. If that upgrades the connection, both connections are joined.
+async fn forward(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<Response<Body>, CallError> {
     let callers = &call.server.upstreams.aggregation.callers;
     let authority = callers.resolve(&*call.server.registry, &remote.service)?;
     let mut request = Request::new(body);
     *request.method_mut() = call.parts.method.clone();
     let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = path.parse().map_err(|_| CallError::Unusable("not a path".to_owned()))?;
-    let mut headers = passed_on(call.headers());
-    let came_from = call.parts.extensions.get::<ConnectionInfo>().map(|connection| connection.remote_address);
-    forward(&mut headers, came_from);
+    let mut headers = forwarded_headers(call.headers());
+    let client_address = call.parts.extensions.get::<ConnectionInfo>().map(|connection| connection.remote_address);
+    add_forwarded_for(&mut headers, client_address);
     identify(&mut headers, call.user).map_err(CallError::Unusable)?;
     if let Some(id) = call.record.audit_id() {
         headers.insert(AUDIT_ID, id);
     }
-    let upgrade = call.parts.extensions.get::<OnUpgrade>().filter(|_| upgrade::is_wanted(call.headers())).cloned();
+    let upgrade = call.parts.extensions.get::<OnUpgrade>().filter(|_| upgrade::is_requested(call.headers())).cloned();
     let Some(upgrade) = upgrade else {
         *request.headers_mut() = headers;
         let client = callers.client(&authority, &remote.trust)?;
@@ -88,16 +89,17 @@ async fn pass_on(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<
     *request.headers_mut() = headers;
     let mut found = callers.dialer(&authority, &remote.trust)?.request(&authority, request).await?;
     if found.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let theirs = hyper::upgrade::on(&mut found);
+        let remote_upgrade = hyper::upgrade::on(&mut found);
         let end = call.server.env.shutdown().clone();
-        call.server.env.spawn(async move { tunnel(upgrade, theirs, (), end).await });
+        call.server.env.spawn(async move { tunnel(upgrade, remote_upgrade, (), end).await });
     }
     Ok(found)
 }
 
-/// The answer, without what belonged to the connection; its body ends with this server.
-fn passed_back(call: &Call<'_>, answer: Response<Body>) -> Response<Body> {
-    let (mut parts, body) = answer.into_parts();
+/// Returns the response for the client: without hop-by-hop headers, and with a body that ends when this server shuts down.
+/// A redirection becomes 502.
+fn client_response(call: &Call<'_>, response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Response::from_parts(parts, Body::empty());
     }
@@ -110,17 +112,18 @@ fn passed_back(call: &Call<'_>, answer: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, Body::from_stream(body.into_data_stream().take_until(end)))
 }
 
-/// Headers that others are shown: nothing that is the connection's, nothing by which the caller was recognised here.
-fn passed_on(headers: &HeaderMap) -> HeaderMap {
-    let mut passed = headers.clone();
-    remove_hop_by_hop(&mut passed);
+/// Returns the headers to forward: without hop-by-hop headers, credentials and headers that name a user.
+fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut forwarded = headers.clone();
+    remove_hop_by_hop(&mut forwarded);
     for name in [header::HOST, header::AUTHORIZATION, header::CONTENT_LENGTH] {
-        passed.remove(name);
+        forwarded.remove(name);
     }
-    let hidden = |name: &HeaderName| name.as_str().starts_with(IDENTITY) || name.as_str().starts_with("impersonate-");
-    let hidden: Vec<HeaderName> = passed.keys().filter(|name| hidden(name)).cloned().collect();
-    hidden.into_iter().for_each(|name| drop(passed.remove(name)));
-    passed
+    let names_user =
+        |name: &HeaderName| name.as_str().starts_with(IDENTITY) || name.as_str().starts_with("impersonate-");
+    let removed: Vec<HeaderName> = forwarded.keys().filter(|name| names_user(name)).cloned().collect();
+    removed.into_iter().for_each(|name| drop(forwarded.remove(name)));
+    forwarded
 }
 
 fn remove_hop_by_hop(headers: &mut HeaderMap) {
@@ -134,11 +137,12 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     HOP_BY_HOP.into_iter().for_each(|name| drop(headers.remove(name)));
 }
 
-/// Adds where the request came from to what proxies before have said.
-fn forward(headers: &mut HeaderMap, came_from: Option<SocketAddr>) {
-    let Some(came_from) = came_from else { return };
+/// Appends the client's address to `X-Forwarded-For`, after the addresses that earlier proxies have added.
+fn add_forwarded_for(headers: &mut HeaderMap, client_address: Option<SocketAddr>) {
+    let Some(client_address) = client_address else { return };
     let before: Vec<&str> = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
-    let all = before.into_iter().map(str::to_owned).chain([came_from.ip().to_string()]).collect::<Vec<_>>().join(", ");
+    let all =
+        before.into_iter().map(str::to_owned).chain([client_address.ip().to_string()]).collect::<Vec<_>>().join(", ");
     if let Ok(all) = HeaderValue::from_str(&all) {
         headers.insert(FORWARDED_FOR, all);
     }
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_connections_and_the_callers_own_is_not_passed_on() {
+    fn headers_of_the_connection_and_of_the_user_are_not_forwarded() {
         let given = headers(&[
             ("accept", "*/*"),
             ("authorization", "Bearer x"),
@@ -180,13 +184,13 @@ mod tests {
             ("x-private", "1"),
             ("x-remote-group", "system:masters"),
         ]);
-        assert_eq!(shown(&passed_on(&given)), ["accept: */*", "traceparent: 00-1-2-01"]);
+        assert_eq!(shown(&forwarded_headers(&given)), ["accept: */*", "traceparent: 00-1-2-01"]);
     }
 
     #[test]
-    fn every_proxy_adds_where_it_heard_it_from() {
-        let mut passed = headers(&[("x-forwarded-for", "192.0.2.1")]);
-        forward(&mut passed, Some("192.0.2.2:5".parse().unwrap()));
-        assert_eq!(shown(&passed), ["x-forwarded-for: 192.0.2.1, 192.0.2.2"]);
+    fn every_proxy_appends_the_address_of_its_client() {
+        let mut forwarded = headers(&[("x-forwarded-for", "192.0.2.1")]);
+        add_forwarded_for(&mut forwarded, Some("192.0.2.2:5".parse().unwrap()));
+        assert_eq!(shown(&forwarded), ["x-forwarded-for: 192.0.2.1, 192.0.2.2"]);
     }
 }

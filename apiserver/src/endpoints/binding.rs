@@ -1,9 +1,9 @@
-//! Bindings: a scheduler gives a pod its node.
+//! Bindings: sets the node of a pod, for a scheduler's POST to `binding`.
 //!
 //! Corresponds to BindingREST in pkg/registry/core/pod/storage.
 
 use super::Call;
-use super::body::{self, Given, Kind};
+use super::body::{self, ExpectedKind, RequestBody};
 use crate::answer;
 use admission::Operation;
 use axum::body::Body;
@@ -16,18 +16,19 @@ use registry::mutation::{Admission, Edit};
 use serde_json::{Value, json};
 use strategy::object_meta;
 
-/// `target` is pods; `name` is the pod's, from the URL or, for the collection `bindings`, from the body.
+/// Answers the POST of a Binding. `target` is pods; `name` is the pod's name in the URL. It is empty for the collection
+/// `bindings`, whose body names the pod.
 pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let kind = Kind::builtin("", "v1", "Binding", "io.k8s.api.core.v1.Binding");
-    let request = Given::read(call, &kind.schema, "CreateOptions", body).await?;
-    let mut binding = request.of_kind(call, &kind)?;
+    let kind = ExpectedKind::builtin("", "v1", "Binding", "io.k8s.api.core.v1.Binding");
+    let request = RequestBody::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut binding = request.decode(call, &kind)?;
     let given = object_meta::text(&binding, "name").to_owned();
     if !name.is_empty() && !given.is_empty() && given != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let name = if name.is_empty() { given } else { name.to_owned() };
-    body::place(call, target, &mut binding)?;
+    body::set_namespace(call, target, &mut binding)?;
     let manager = call.manager(&request.options.field_manager);
     let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     mutation.name = &name;
@@ -36,7 +37,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     let errors: Vec<String> = validate(&binding).iter().map(ToString::to_string).collect();
     match errors.as_slice() {
         [] => {}
-        // Kubernetes takes these for failures of its own.
+        // Kubernetes reports these as internal errors, with code 500.
         [error] => return Err(Status::failure(500, "", error)),
         errors => return Err(Status::failure(500, "", format!("[{}]", errors.join(", ")))),
     }
@@ -61,7 +62,7 @@ fn validate(binding: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The pod on its node, with the condition that says so.
+/// Returns the pod with its node and with the condition `PodScheduled`.
 fn bound(pod: &Value, binding: &Value, name: &str, uid: &str, now: Timestamp) -> Result<Value, Status> {
     let conflict = |why: String| Err(Status::conflict("", "pods/binding", name, why));
     let pod_uid = object_meta::text(pod, "uid");
@@ -88,7 +89,7 @@ fn bound(pod: &Value, binding: &Value, name: &str, uid: &str, now: Timestamp) ->
     if !conditions.is_array() {
         *conditions = json!([]);
     }
-    let conditions = conditions.as_array_mut().expect("just made sure of it");
+    let conditions = conditions.as_array_mut().expect("it was made an array above");
     let scheduled = json!({
         "type": "PodScheduled",
         "status": "True",
@@ -99,7 +100,7 @@ fn bound(pod: &Value, binding: &Value, name: &str, uid: &str, now: Timestamp) ->
         Some(condition) => *condition = scheduled,
         None => conditions.push(scheduled),
     }
-    // It is there now: the promise of room is kept.
+    // A bound pod needs no nominated node.
     if let Some(status) = pod["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }

@@ -1,8 +1,8 @@
-//! From a request's body to an object of the expected kind: media type, syntax, kind, strictness, defaults, name.
+//! `RequestBody`: decodes the body of a POST or PUT to an object of the expected kind, and checks its name and namespace.
 //!
 //! Corresponds to the decoding part of k8s.io/apiserver/pkg/endpoints/handlers/{create,update}.go.
 
-use super::{Call, old_numbers};
+use super::{Call, numeric_annotations};
 use crate::media;
 use axum::body::Body;
 use bytes::Bytes;
@@ -19,51 +19,52 @@ use request::options::{FieldValidation, WriteOptions};
 use serde_json::{Value, json};
 use strategy::object_meta;
 
-/// A body of POST or PUT with its options, not decoded yet. What is wrong is told in Kubernetes' order: the media type
+/// The body of a POST or PUT and its options, not decoded yet. Errors are reported in Kubernetes' order: the media type
 /// before the size, the size before the options.
 #[derive(Debug)]
-pub struct Given {
+pub struct RequestBody {
     format: Format,
     bytes: Bytes,
     pub options: WriteOptions,
 }
 
-/// The kind of a body that is not the object of the URL: an Eviction, a Scale, a TokenRequest.
+/// The expected kind of a body: that of the URL's resource, or that of an action, such as an Eviction or a TokenRequest.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct ExpectedKind {
     pub gvk: Gvk,
     pub schema: TypeRef,
-    /// Of the same shape, and taken for the same.
+    /// An older version with the same fields, which is accepted as well.
     pub older_version: Option<&'static str>,
 }
 
-impl Kind {
-    /// `name` is that of the type's definition.
+impl ExpectedKind {
+    /// Returns a built-in kind; `name` is the name of its OpenAPI definition.
     pub fn builtin(group: &str, version: &str, kind: &str, name: &str) -> Self {
         Self { gvk: Gvk::new(group, version, kind), schema: builtin_type(name), older_version: None }
     }
 }
 
-impl Given {
-    /// `options` is `CreateOptions` or `UpdateOptions`.
+impl RequestBody {
+    /// Reads the body; `options` is `CreateOptions` or `UpdateOptions`.
     pub async fn read(call: &Call<'_>, schema: &TypeRef, options: &str, body: Body) -> Result<Self, Status> {
         let format = media::format_of_body(call.headers(), schema.is_builtin())?;
         let bytes = read(body).await?;
         Ok(Self { format, bytes, options: WriteOptions::read(&call.info.query, options, false)? })
     }
 
-    /// The object of the URL's kind, with defaults.
+    /// Decodes the body as an object of the URL's resource, and sets its defaults.
     pub fn object(&self, call: &Call<'_>, target: &Target) -> Result<Value, Status> {
         let served = target.served();
-        let kind = Kind { gvk: served.gvk(), schema: served.schema.clone(), older_version: None };
-        let mut object = self.of_kind(call, &kind)?;
+        let kind = ExpectedKind { gvk: served.gvk(), schema: served.schema.clone(), older_version: None };
+        let mut object = self.decode(call, &kind)?;
         set_defaults(served, &mut object);
         Ok(object)
     }
 
-    /// A body of any kind. The client is told what a lenient reader passes over.
-    pub fn of_kind(&self, call: &Call<'_>, expected: &Kind) -> Result<Value, Status> {
-        let Kind { gvk, schema, older_version } = expected;
+    /// Decodes the body as an object of the expected kind. Unknown and duplicate fields are handled as `fieldValidation`
+    /// says.
+    pub fn decode(&self, call: &Call<'_>, expected: &ExpectedKind) -> Result<Value, Status> {
+        let ExpectedKind { gvk, schema, older_version } = expected;
         let unrecognized = |why: String| {
             let kind = &gvk.kind;
             let shown = summary(&self.bytes);
@@ -74,7 +75,7 @@ impl Given {
         let document = Document::parse(self.format, &self.bytes).map_err(unrecognized)?;
         let given = {
             let (api_version, kind) = document.type_meta().map_err(unrecognized)?;
-            named(gvk, api_version, kind)
+            given_kind(gvk, api_version, kind)
         };
         let is_older =
             older_version.is_some_and(|v| (&given.group, &given.kind, v) == (&gvk.group, &gvk.kind, &given.version));
@@ -85,7 +86,7 @@ impl Given {
             return Err(wrong_kind(call, gvk, &given));
         }
         let decoded = decode_document(schema, document).map_err(|error| error.to_status(gvk))?;
-        old_numbers::check(gvk, &decoded.value).map_err(|why| cannot_handle(gvk, why))?;
+        numeric_annotations::check(gvk, &decoded.value).map_err(|why| cannot_handle(gvk, why))?;
         match self.options.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => call.record.warn(strict_warnings(&decoded.strict_errors)),
@@ -99,8 +100,8 @@ impl Given {
     }
 }
 
-/// What a body says it is; what it leaves out, the URL says.
-fn named(expected: &Gvk, api_version: &str, kind: &str) -> Gvk {
+/// Returns the kind that the body gives. The expected kind replaces what the body leaves out.
+fn given_kind(expected: &Gvk, api_version: &str, kind: &str) -> Gvk {
     let (group, version) = split_api_version(api_version);
     let kind = if kind.is_empty() { &expected.kind } else { kind };
     if api_version.is_empty() {
@@ -109,7 +110,8 @@ fn named(expected: &Gvk, api_version: &str, kind: &str) -> Gvk {
     Gvk::new(group, version, kind)
 }
 
-/// Custom resources have one decoder for all kinds: their own check of the kind comes later.
+/// Returns the error for a body of another kind where a custom resource is expected. As Kubernetes has one decoder for all
+/// custom resources, it checks their kind separately.
 fn wrong_custom_kind(body: &Value, expected: &Gvk, given: &Gvk) -> Status {
     if (&given.group, &given.version) != (&expected.group, &expected.version) {
         return Status::bad_request(format!(
@@ -122,6 +124,7 @@ fn wrong_custom_kind(body: &Value, expected: &Gvk, given: &Gvk) -> Status {
     Status::invalid(&given.group, &given.kind, object_meta::text(body, "name"), &[error])
 }
 
+/// Returns the error for a body of another kind where a built-in kind is expected.
 fn wrong_kind(call: &Call<'_>, expected: &Gvk, given: &Gvk) -> Status {
     let catalogue = call.server.registry.catalogue.load();
     let Some(known) = catalogue.by_gvk(given) else {
@@ -130,7 +133,7 @@ fn wrong_kind(call: &Call<'_>, expected: &Gvk, given: &Gvk) -> Status {
             given.kind,
             given.api_version()
         );
-        return handled_as(given, expected, why);
+        return cannot_handle_as(given, expected, why);
     };
     let is_same_row = catalogue.by_gvk(expected).is_some_and(|e| std::sync::Arc::ptr_eq(&e.row, &known.row));
     if is_same_row {
@@ -147,17 +150,17 @@ fn wrong_kind(call: &Call<'_>, expected: &Gvk, given: &Gvk) -> Status {
         internal_package(&expected.group),
         expected.kind
     );
-    handled_as(given, expected, why)
+    cannot_handle_as(given, expected, why)
 }
 
-fn handled_as(given: &Gvk, expected: &Gvk, why: String) -> Status {
+fn cannot_handle_as(given: &Gvk, expected: &Gvk, why: String) -> Status {
     Status::bad_request(format!(
         "{} in version \"{}\" cannot be handled as a {}: {why}",
         given.kind, given.version, expected.kind
     ))
 }
 
-/// The Go package of a group's internal types.
+/// Returns the Go package of a group's internal types, which messages name.
 pub fn internal_package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
@@ -165,8 +168,8 @@ pub fn internal_package(group: &str) -> &str {
     }
 }
 
-/// The namespace of a new object is the request's; saying another is an error.
-pub fn place(call: &Call<'_>, target: &Target, object: &mut Value) -> Result<(), Status> {
+/// Sets the object's namespace to the request's. An object of another namespace is an error.
+pub fn set_namespace(call: &Call<'_>, target: &Target, object: &mut Value) -> Result<(), Status> {
     let wanted = call.namespace(target);
     let given = object_meta::text(object, "namespace").to_owned();
     if given == wanted {
@@ -185,7 +188,7 @@ pub fn place(call: &Call<'_>, target: &Target, object: &mut Value) -> Result<(),
     Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
 }
 
-/// A body that replaces an object names it as the URL does.
+/// Checks that a body that replaces an object has the name and namespace of the URL.
 pub fn check_name(call: &Call<'_>, target: &Target, object: &Value) -> Result<(), Status> {
     let (name, namespace) = (object_meta::text(object, "name"), object_meta::text(object, "namespace"));
     let wanted = call.info.name.as_str();

@@ -1,6 +1,6 @@
-//! Component statuses: the store's health, under the name that old clients ask for.
+//! Component statuses: shows the health of the store to old clients.
 //!
-//! Corresponds to pkg/registry/core/componentstatus. Of other components this server knows nothing.
+//! Corresponds to pkg/registry/core/componentstatus. This server knows no other components.
 
 use super::{Call, list, present};
 use axum::body::Body;
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How the store is called where it is etcd; clients know no other name.
+/// Name of the store's status: that of etcd, which clients expect.
 const STORE: &str = "etcd-0";
 
 pub fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
     let form = call.form()?;
-    let store = Arc::new(Object::from_value(status_of(call.server.store_trouble()), 0, BTreeMap::new()));
+    let status = Arc::new(Object::from_value(status_of(call.server.store_trouble()), 0, BTreeMap::new()));
     match call.info.name.as_str() {
         "" => {
-            let listed = Listed { objects: vec![store], revision: 0, continue_token: None, remaining: None };
+            let listed = Listed { objects: vec![status], revision: 0, continue_token: None, remaining: None };
             list::respond(call, target, &form, listed)
         }
-        STORE => present::object(call, target, &form, 200, &store),
+        STORE => present::object(call, target, &form, 200, &status),
         other => Err(Status::not_found(&target.served().group, &target.served().resource, other)),
     }
 }
 
-fn status_of(trouble: Option<String>) -> Value {
-    let condition = match trouble {
+fn status_of(error: Option<String>) -> Value {
+    let condition = match error {
         None => json!({"type": "Healthy", "status": "True", "message": "ok"}),
         Some(error) => json!({"type": "Healthy", "status": "False", "error": error}),
     };
@@ -58,8 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn a_store_in_trouble_is_not_healthy() {
-        let condition = |trouble: Option<&str>| status_of(trouble.map(str::to_owned))["conditions"][0].clone();
+    fn a_store_with_an_error_is_not_healthy() {
+        let condition = |error: Option<&str>| status_of(error.map(str::to_owned))["conditions"][0].clone();
         assert_eq!(condition(None)["status"], "True");
         let broken = condition(Some("connection refused"));
         assert_eq!((&broken["status"], &broken["error"]), (&json!("False"), &json!("connection refused")));

@@ -1,4 +1,5 @@
-//! What a connection is asked for, as an object: admission sees it before anything is connected, and may change it.
+//! Options of exec, attach, portforward and proxy: reads them as an object, which admission may change or refuse before
+//! anything is connected.
 //!
 //! Corresponds to ConnectResource in k8s.io/apiserver/pkg/endpoints/handlers/rest.go and to the PodExecOptions,
 //! PodAttachOptions, PodPortForwardOptions and ProxyOptions of core/v1.
@@ -12,9 +13,9 @@ use serde_json::{Map, Value, json};
 
 const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
 
-/// The options after admission.
-pub async fn admitted(call: &Call<'_>, target: &Target, path: &str) -> Result<Value, Status> {
-    let mut options = of_query(&call.info.query, &call.info.subresource, path)?;
+/// Reads the options of the query and returns them after admission.
+pub async fn admitted_options(call: &Call<'_>, target: &Target, path: &str) -> Result<Value, Status> {
+    let mut options = options_of_query(&call.info.query, &call.info.subresource, path)?;
     let served = target.served().subresource(&call.info.subresource);
     if let Some((_, version, kind)) = served.and_then(|known| known.kind.as_ref()) {
         options.insert("kind".to_owned(), json!(kind));
@@ -26,13 +27,13 @@ pub async fn admitted(call: &Call<'_>, target: &Target, path: &str) -> Result<Va
     Ok(options)
 }
 
-fn of_query(query: &Query, subresource: &str, path: &str) -> Result<Map<String, Value>, Status> {
+fn options_of_query(query: &Query, subresource: &str, path: &str) -> Result<Map<String, Value>, Status> {
     let mut options = Map::new();
     match subresource {
         "proxy" => drop(options.insert("path".to_owned(), json!(path))),
         "portforward" => {
-            let words = query.all("ports").flat_map(|list| list.split(','));
-            let ports = words.map(|word| parse_integer(word).map_err(Status::bad_request));
+            let ports = query.all("ports").flat_map(|list| list.split(','));
+            let ports = ports.map(|port| parse_integer(port).map_err(Status::bad_request));
             let ports = ports.collect::<Result<Vec<i64>, Status>>()?;
             if !ports.is_empty() {
                 options.insert("ports".to_owned(), json!(ports));
@@ -55,12 +56,12 @@ fn of_query(query: &Query, subresource: &str, path: &str) -> Result<Map<String, 
     Ok(options)
 }
 
-/// A stream's options in the words of the kubelet, as a query.
+/// Writes a stream's options as a query with the kubelet's parameter names.
 pub fn kubelet_query(options: &Value) -> String {
     let mut text = form_urlencoded::Serializer::new(String::new());
-    for (theirs, ours) in SWITCHES.into_iter().zip(["input", "output", "error", "tty"]) {
-        if options[theirs] == true {
-            text.append_pair(ours, "1");
+    for (option, parameter) in SWITCHES.into_iter().zip(["input", "output", "error", "tty"]) {
+        if options[option] == true {
+            text.append_pair(parameter, "1");
         }
     }
     for word in options["command"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -78,9 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_becomes_options_and_a_question_to_the_kubelet() {
+    fn a_query_becomes_options_and_a_query_of_the_kubelet() {
         let exec = json!({"stdin": true, "tty": true, "container": "c", "command": ["sh", "-c", "a b"]});
-        for (subresource, query, expected, asked) in [
+        for (subresource, query, expected, kubelet) in [
             (
                 "exec",
                 "stdin=true&stdout=0&tty=1&container=c&command=sh&command=-c&command=a+b",
@@ -92,10 +93,10 @@ mod tests {
             ("portforward", "", json!({}), ""),
             ("proxy", "a=b", json!({"path": "/x"}), ""),
         ] {
-            let options = Value::Object(of_query(&Query::parse(query), subresource, "/x").unwrap());
-            assert_eq!((&options, kubelet_query(&options).as_str()), (&expected, asked), "{subresource} {query}");
+            let options = Value::Object(options_of_query(&Query::parse(query), subresource, "/x").unwrap());
+            assert_eq!((&options, kubelet_query(&options).as_str()), (&expected, kubelet), "{subresource} {query}");
         }
-        let refused = of_query(&Query::parse("ports=http"), "portforward", "").unwrap_err();
+        let refused = options_of_query(&Query::parse("ports=http"), "portforward", "").unwrap_err();
         assert_eq!(refused.code, 400);
     }
 }

@@ -1,4 +1,4 @@
-//! Which container of a pod a request for a stream means, and which node's agent has it.
+//! Chooses the container of a pod for logs, exec and attach, and finds the agent of the pod's node.
 //!
 //! Corresponds to validateContainer and streamLocation in pkg/registry/core/pod/strategy.go.
 
@@ -9,8 +9,8 @@ use proto::Status;
 use serde_json::Value;
 use strategy::object_meta;
 
-/// The container that is asked for, or the only one.
-pub fn chosen<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {
+/// Returns the name of the requested container, or of the pod's only one if the request names none.
+pub fn choose<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {
     let name = object_meta::text(pod, "name");
     let list = |field: &str| -> Vec<&'a str> {
         pod["spec"][field].as_array().into_iter().flatten().filter_map(|container| container["name"].as_str()).collect()
@@ -29,7 +29,7 @@ pub fn chosen<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {
     }
 }
 
-/// The agent of the node that the pod is bound to; `None` if it is bound to none.
+/// Returns the agent of the node to which the pod is bound; `None` if it is bound to none.
 pub async fn agent(call: &Call<'_>, pod: &Value) -> Result<Option<Agent>, Status> {
     let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) else { return Ok(None) };
     let key = ObjectKey { group: "", resource: "nodes", namespace: "", name: node };
@@ -55,7 +55,7 @@ mod tests {
             (&["a", "b"], "", Err("a container name must be specified for pod p, choose one of: [i a b]")),
             (&["a", "b"], "c", Err("container c is not valid for pod p")),
         ] {
-            let chosen = chosen(&pod(apps), wanted).map(str::to_owned).map_err(|status| status.message);
+            let chosen = choose(&pod(apps), wanted).map(str::to_owned).map_err(|status| status.message);
             assert_eq!(chosen, expected.map(str::to_owned).map_err(str::to_owned), "{apps:?} {wanted}");
         }
     }

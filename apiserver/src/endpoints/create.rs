@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/create.go.
 
-use super::body::{self, Given};
+use super::body::{self, RequestBody};
 use super::{Call, present};
 use axum::body::Body;
 use http::Response;
@@ -12,12 +12,12 @@ use strategy::object_meta;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
-    let given = Given::read(call, &target.served().schema, "CreateOptions", body).await?;
-    let mut object = given.object(call, target)?;
+    let request = RequestBody::read(call, &target.served().schema, "CreateOptions", body).await?;
+    let mut object = request.object(call, target)?;
     object_meta::wipe_system_fields(&mut object);
-    body::place(call, target, &mut object)?;
-    let manager = call.manager(&given.options.field_manager);
-    let mut mutation = call.mutation(target, &manager, given.options.dry_run, &given.options.given);
+    body::set_namespace(call, target, &mut object)?;
+    let manager = call.manager(&request.options.field_manager);
+    let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     let name = object_meta::text(&object, "name").to_owned();
     mutation.name = &name;
     let written = call.create(&mut mutation, object).await?;

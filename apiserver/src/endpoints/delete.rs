@@ -1,4 +1,4 @@
-//! DELETE of one object, and of a collection.
+//! DELETE of one object or of a collection.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/delete.go.
 
@@ -20,13 +20,14 @@ use request::options::{DeleteOptions, ListOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Deletes one object.
 pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let options = options(call, body).await?;
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
     if options.unreadable && call.server.registry.is_unreadable(&mutation).await? {
         options.check_unreadable()?;
-        return unreadable(call, target, &form, &mutation).await;
+        return delete_unreadable(call, target, &form, &mutation).await;
     }
     let row = call.server.registry.row(&target.row)?;
     match call.delete(&mut mutation, &options).await? {
@@ -43,8 +44,8 @@ pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Respons
     }
 }
 
-/// Removes what nobody can read; that takes a permission of its own.
-async fn unreadable(
+/// Deletes an object whose stored bytes cannot be decoded. That requires a permission of its own.
+async fn delete_unreadable(
     call: &Call<'_>,
     target: &Target,
     form: &Form,
@@ -62,7 +63,7 @@ async fn unreadable(
     Ok(answer::status(&Form { transform: Transform::Whole, ..*form }, &status))
 }
 
-/// Deletes everything that the selectors choose; answers with what was there before.
+/// Deletes the objects that the selectors match, and answers with the list as it was before.
 pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let list_options = ListOptions::read(&call.info.query)?;
@@ -73,8 +74,8 @@ pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<
     list::respond(call, target, &form, listed)
 }
 
-/// Several workers take one object after the other: what they write at a time shares a sync of the store. After a
-/// failure each ends what it has begun, and takes no more.
+/// Deletes the objects with several workers, each of which takes one object after the other. Concurrent deletions share a
+/// sync of the store. After a failure, each worker finishes its current object and takes no more.
 async fn delete_all(
     call: &Call<'_>,
     target: &Target,
@@ -91,11 +92,11 @@ async fn delete_all(
         }
         Ok(())
     };
-    // The steps of a traced request are told in order.
+    // One worker keeps the steps of a traced request in order.
     let traced = call.record.steps().is_some();
     let workers = if traced { 1 } else { call.server.config.delete_collection_workers.max(1) };
-    let ended = join_all((0..workers.min(objects.len())).map(|_| worker())).await;
-    ended.into_iter().collect()
+    let results = join_all((0..workers.min(objects.len())).map(|_| worker())).await;
+    results.into_iter().collect()
 }
 
 async fn delete_listed(
@@ -109,13 +110,13 @@ async fn delete_listed(
     mutation.name = &object.index.name;
     mutation.admission = Admission::Unnamed;
     match call.delete(&mut mutation, options).await {
-        // Somebody else deleted it meanwhile.
+        // Another client has deleted it meanwhile.
         Err(gone) if gone.is_not_found() => Ok(()),
         outcome => outcome.map(drop),
     }
 }
 
-/// DeleteOptions of the body, or of the query where there is none.
+/// Returns the DeleteOptions of the body, or those of the query if the body is empty.
 async fn options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = read(body).await?;
     if bytes.is_empty() {

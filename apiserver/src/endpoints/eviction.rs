@@ -1,10 +1,10 @@
-//! Evictions: a pod is deleted if its disruption budgets allow it.
+//! Evictions: deletes a pod if its disruption budgets allow it.
 //!
-//! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go. The pod is judged as it is after admission,
-//! and deleted as the pod that was judged: where another writer is faster, it is judged again.
+//! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go. The decision is for the pod as it is
+//! after admission, and the deletion requires that same pod: after a conflict with another writer, the decision is repeated.
 
 use super::Call;
-use super::body::{Given, Kind};
+use super::body::{ExpectedKind, RequestBody};
 use crate::answer;
 use admission::Operation;
 use axum::body::Body;
@@ -24,17 +24,17 @@ use strategy::kinds::pod::eviction;
 use strategy::kinds::pod::eviction::Verdict;
 use strategy::object_meta;
 
-/// How often a pod is judged while other writers are faster, and the pause between two attempts.
+/// Number of attempts after conflicts with other writers, and the pause between two of them.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 const JITTER: f64 = 0.1;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let kind = Kind::builtin("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction");
-    let kind = Kind { older_version: Some("v1beta1"), ..kind };
-    let request = Given::read(call, &kind.schema, "CreateOptions", body).await?;
-    let mut eviction = request.of_kind(call, &kind)?;
+    let kind = ExpectedKind::builtin("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction");
+    let kind = ExpectedKind { older_version: Some("v1beta1"), ..kind };
+    let request = RequestBody::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut eviction = request.decode(call, &kind)?;
     let name = call.info.name.as_str();
     let given = object_meta::text(&eviction, "name");
     if !given.is_empty() && given != name {
@@ -48,15 +48,15 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     Ok(answer::created(&form))
 }
 
-/// Judges and deletes, again where another writer was faster in between. A caller who says which pod he means, or as
-/// which version, is told at once.
+/// Decides and deletes, and tries again after a conflict with another writer. With a precondition for the pod's uid or
+/// version, a conflict is returned at once.
 async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> registry::Result<()> {
-    let is_pinned = options.uid.is_some() || options.resource_version.is_some();
+    let has_precondition = options.uid.is_some() || options.resource_version.is_some();
     let (namespace, name) = (call.info.namespace.as_str(), call.info.name.as_str());
     for attempt in 1.. {
         let pod = call.server.registry.read_object(target, namespace, name, "").await?.to_value();
-        match evict_judged(call, target, options, &pod).await {
-            Err(lost) if lost.is_conflict() && !is_pinned && attempt < ATTEMPTS => {
+        match evict_pod(call, target, options, &pod).await {
+            Err(conflict) if conflict.is_conflict() && !has_precondition && attempt < ATTEMPTS => {
                 call.server.env.sleep(call.server.random.jitter(PAUSE, JITTER)).await;
             }
             outcome => return outcome,
@@ -65,9 +65,11 @@ async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> reg
     unreachable!("the last attempt returns")
 }
 
-/// Deviation: the pod that was judged is meant by its uid, so that another one that has taken its name is judged for
-/// itself; Kubernetes deletes whatever pod has the name by then.
-async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> registry::Result<()> {
+/// Decides about the eviction of this pod and deletes it.
+///
+/// Deviation: the deletion requires the uid of the pod that the decision is for, so that a new pod of the same name gets a
+/// decision of its own. Kubernetes deletes whichever pod has the name by then.
+async fn evict_pod(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> registry::Result<()> {
     let mut deletion = options.clone();
     deletion.uid.get_or_insert_with(|| object_meta::text(pod, "uid").to_owned());
     let verdict = match eviction::decide_without_budgets(pod) {
@@ -85,25 +87,25 @@ async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions,
             let version = object_meta::text(pod, "resourceVersion");
             deletion.resource_version.get_or_insert_with(|| version.to_owned());
             let outcome = delete(call, target, deletion).await;
-            outcome.map_err(|lost| match budget {
-                // It may be ready by now. The caller comes back, and then its budget has been brought up to date.
-                Some(budget) if lost.is_conflict() && options.resource_version.is_none() => {
+            outcome.map_err(|error| match budget {
+                // The pod may be ready by now. The client retries, and the budget's status is current by then.
+                Some(budget) if error.is_conflict() && options.resource_version.is_none() => {
                     eviction::still_processed(&budget).into()
                 }
-                _ => lost,
+                _ => error,
             })
         }
     }
 }
 
-/// The budgets of the pod's namespace, none missing that was written before.
+/// Returns the budgets of the pod's namespace, from a cache that is at least as new as this call.
 async fn budgets(call: &Call<'_>) -> registry::Result<Vec<Arc<Value>>> {
     let (_, row) = call.server.registry.row_of("policy", "poddisruptionbudgets")?;
     let snapshot = row.cacher.read(Freshness::Latest).await?;
     Ok(snapshot.in_namespace(&call.info.namespace).map(|(_, budget)| budget.value()).collect())
 }
 
-/// Takes one disruption from the budget, or says that there is none: 429.
+/// Takes one disruption from the budget, or returns 429 if it has none left.
 async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> registry::Result<()> {
     let registry = &call.server.registry;
     let (budgets, _) = registry.row_of("policy", "poddisruptionbudgets")?;
@@ -126,16 +128,16 @@ async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> regis
     })
 }
 
-/// Writes into the pod why it goes, and deletes it. Both hold to the options' preconditions.
+/// Sets the condition `DisruptionTarget` of the pod and deletes it. Both writes check the options' preconditions.
 async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) -> registry::Result<()> {
     if !options.dry_run {
-        let mark = Mark { target, options: &options, now: call.server.env.wall() };
+        let change = SetDisruptionTarget { target, options: &options, now: call.server.env.wall() };
         let update = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
         let mutation = call.mutation(target, "", false, &update);
         let mut mutation = Mutation { subresource: "status", admission: Admission::Skipped, ..mutation };
-        let marked = call.server.registry.update(&mut mutation, &mark).await?;
+        let updated = call.server.registry.update(&mut mutation, &change).await?;
         if let Some(version) = &mut options.resource_version {
-            *version = marked.object.revision.to_string();
+            *version = updated.object.revision.to_string();
         }
     }
     let mutation = call.mutation(target, "", options.dry_run, &options.given);
@@ -143,14 +145,14 @@ async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) ->
     call.delete(&mut mutation, &options).await.map(drop)
 }
 
-/// The change of the pod's status before its deletion. Nobody comes to own fields by it.
-struct Mark<'a> {
+/// The change that sets the condition `DisruptionTarget`. It leaves `managedFields` as they are.
+struct SetDisruptionTarget<'a> {
     target: &'a Target,
     options: &'a DeleteOptions,
     now: Timestamp,
 }
 
-impl Change for Mark<'_> {
+impl Change for SetDisruptionTarget<'_> {
     fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> registry::Result<Changed> {
         let pod = current.ok_or_else(|| Status::internal("a mark needs a pod"))?;
         check_preconditions(self.target.served(), object_meta::text(pod, "name"), self.options, pod)?;

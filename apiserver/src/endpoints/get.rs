@@ -1,4 +1,4 @@
-//! GET of one object.
+//! GET of one object, or of its status or another subresource that shows the whole object.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/get.go.
 

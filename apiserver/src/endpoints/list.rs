@@ -1,4 +1,4 @@
-//! GET of a collection: shared bytes, streamed in pieces.
+//! GET of a collection: writes the stored bytes of its objects as one list and streams it in pieces.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/get.go ListResource.
 
@@ -21,7 +21,7 @@ use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 
-/// A list is sent in pieces of about this size: large enough for TLS, small enough to wait in memory.
+/// Size of the pieces in which a list is sent: large enough for TLS, small enough to stay in memory until they are sent.
 const PIECE_BYTES: usize = 256 * 1024;
 
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
@@ -39,24 +39,24 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     Ok(respond(call, target, &form, listed)?.map(|body| memory.until_sent(body)))
 }
 
-/// Lists of objects and of metadata are written as the client takes them; everything else is made whole.
+/// Returns whether a list is written while the client reads it. Tables, YAML and indented JSON are built whole.
 fn is_streamed(form: &Form) -> bool {
     !matches!(form.transform, Transform::Table(_)) && form.encoding == Encoding::Json && !form.pretty
 }
 
-/// A list in the form asked for.
+/// Builds the response of a list in the negotiated form.
 pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) -> Result<Response<Body>, Status> {
     let gzip = answer::accepts_gzip(call.headers());
     let Listed { objects, revision, continue_token, remaining } = listed;
     let meta = ListMeta {
-        // What was never stored has none.
+        // Lists of objects that are not stored have no version.
         resource_version: if revision == 0 { String::new() } else { revision.to_string() },
         continue_token: continue_token.unwrap_or_default(),
         remaining_item_count: remaining,
         shows_end: !target.served().schema.is_builtin() && form.transform == Transform::Whole,
     };
     let whole = match form.transform {
-        Transform::Metadata(_) => return Err(present::no_object(target)),
+        Transform::Metadata(_) => return Err(present::not_an_object(target)),
         Transform::Table(version) => vec![present::table(call, target, version)?.list(&meta, objects).into()],
         transform => {
             let pieces = Pieces::new(target, transform, &meta, objects);
@@ -69,7 +69,8 @@ pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) ->
     Ok(answer::compressed(200, form.encoding.media_type(), answer::reencode(form, &whole), gzip))
 }
 
-/// Sends pieces as the client takes them; one that fits is sent whole, with its length.
+/// Builds a response that produces its pieces while the client reads them. A list of one piece is sent whole, with its
+/// length.
 fn streamed(mut pieces: Pieces, gzip: bool) -> Response<Body> {
     let media_type = Encoding::Json.media_type();
     let first = pieces.next().unwrap_or_default();
@@ -89,13 +90,13 @@ fn streamed(mut pieces: Pieces, gzip: bool) -> Response<Body> {
     response
 }
 
-/// The JSON of a list, piece by piece.
+/// Iterator over the pieces of a list's JSON.
 struct Pieces {
     target: Target,
     transform: Transform,
     objects: std::vec::IntoIter<Arc<Object>>,
     buffer: Vec<u8>,
-    /// What stands before the next item.
+    /// The byte before the next item: `[` for the first, then `,`. `None` if the list has no items.
     before: Option<u8>,
     done: bool,
 }
@@ -108,10 +109,10 @@ impl Pieces {
             _ => meta.head(&served.api_version(), &served.list_kind()),
         };
         let mut buffer = head;
-        // Kubernetes has no list there; the others have one without items.
-        let nothing: &[u8] = if matches!(transform, Transform::MetadataList(_)) { b"null" } else { b"[]" };
+        // As in Kubernetes, the items of an empty metadata list are `null`, those of other lists are `[]`.
+        let no_items: &[u8] = if matches!(transform, Transform::MetadataList(_)) { b"null" } else { b"[]" };
         if objects.is_empty() {
-            buffer.extend_from_slice(nothing);
+            buffer.extend_from_slice(no_items);
         }
         let before = if objects.is_empty() { None } else { Some(b'[') };
         Self { target: target.clone(), transform, objects: objects.into_iter(), buffer, before, done: false }
@@ -120,7 +121,7 @@ impl Pieces {
     fn write(&mut self, object: &Object) {
         self.buffer.extend(self.before.replace(b','));
         if let Transform::MetadataList(version) = self.transform {
-            // Items of a metadata list name their kind, as those of a typed list do not.
+            // Items of a metadata list have `kind` and `apiVersion`, unlike those of built-in kinds.
             shown::write_metadata(&mut self.buffer, &self.target, object, version);
             return;
         }
@@ -129,7 +130,7 @@ impl Pieces {
     }
 }
 
-/// Items of custom resources keep `apiVersion` and `kind`, those of built-in kinds leave them to the list.
+/// Writes one item. Items of custom resources keep `apiVersion` and `kind`; those of built-in kinds do not have them.
 fn put_item(buffer: &mut Vec<u8>, slices: &[Bytes], keeps_kind: bool) {
     let head = &slices[0];
     let mut from = 0;
@@ -169,9 +170,10 @@ impl Iterator for Pieces {
     }
 }
 
-/// Compresses pieces on their way.
+/// Iterator that compresses the pieces of another one.
 struct Gzip<I> {
     pieces: I,
+    /// `None` once the end has been produced.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The log of a container, streamed from its node's agent.
+//! `log`: streams the log of a container from the agent of its node.
 //!
 //! Corresponds to pkg/registry/core/pod/rest/log.go and LogLocation in pkg/registry/core/pod/strategy.go.
 
@@ -18,15 +18,15 @@ use request::query::Query;
 use serde_json::json;
 use strategy::object_meta;
 
-/// Of an agent's refusal so much is passed on.
+/// Size of the largest error message of an agent that is read. A larger one counts as empty.
 const MAX_REFUSAL_BYTES: usize = 10_000;
 
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
     let name = call.info.name.as_str();
     let options = LogOptions::read(&call.info.query, name)?;
     let pod = call.server.registry.read_object(target, call.namespace(target), name, "").await?.value();
-    let container = container_choice::chosen(&pod, call.info.query.text("container"))?;
-    let Some(agent) = container_choice::agent(call, &pod).await? else { return Ok(nothing_yet()) };
+    let container = container_choice::choose(&pod, call.info.query.text("container"))?;
+    let Some(agent) = container_choice::agent(call, &pod).await? else { return Ok(no_content()) };
     let permit = call.server.upstreams.node_agents.permit()?;
     let namespace = object_meta::text(&pod, "namespace");
     let path = format!("/containerLogs/{namespace}/{name}/{container}{}", options.query());
@@ -38,15 +38,15 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         .await;
     let found = sent.map_err(|error| unreachable(&agent, &path, &error))?;
     if found.status() != StatusCode::OK {
-        return Err(refused(found, name).await);
+        return Err(agent_error(found, name).await);
     }
     let mut answer = answer::response(200, "text/plain", Bytes::new());
     *answer.body_mut() = call.server.upstreams.node_agents.streamed(found.into_body(), permit);
     Ok(answer)
 }
 
-/// The pod is bound to no node.
-fn nothing_yet() -> Response<Body> {
+/// Builds the 204 for a pod that is bound to no node.
+fn no_content() -> Response<Body> {
     let mut answer = answer::response(204, "text/plain", Bytes::new());
     answer.headers_mut().remove(http::header::CONTENT_TYPE);
     answer
@@ -56,8 +56,8 @@ fn unreachable(agent: &Agent, path: &str, error: &dyn std::fmt::Display) -> Stat
     Status::failure(500, "", format!("Get {:?}: {error}", agent.url(path)))
 }
 
-/// The agent's refusal as a Status.
-async fn refused(answer: Response<Body>, pod: &str) -> Status {
+/// Converts an error response of the agent to a Status.
+async fn agent_error(answer: Response<Body>, pod: &str) -> Status {
     let code = answer.status().as_u16();
     let text = read_all(answer.into_body(), MAX_REFUSAL_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -76,7 +76,7 @@ async fn refused(answer: Response<Body>, pod: &str) -> Status {
     status
 }
 
-/// What of a log is wanted.
+/// The options of a log request, as in PodLogOptions.
 #[derive(Debug, Default, PartialEq)]
 struct LogOptions {
     follow: bool,
@@ -131,7 +131,7 @@ impl LogOptions {
         errors
     }
 
-    /// As the agent is asked, with its `?`; empty where nothing is said.
+    /// Writes the options as a query for the agent, with its `?`. Empty if no option is set.
     fn query(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (name, wanted) in [("follow", self.follow), ("previous", self.previous), ("timestamps", self.timestamps)] {
@@ -163,7 +163,7 @@ mod tests {
     use http::{Request, header};
     use std::convert::Infallible;
 
-    /// An agent that repeats what it was asked, and has no pod of the name `gone`.
+    /// Simulates an agent that answers with the request's host and path, and has no pod of the name `gone`.
     fn repeat(request: Request<Body>) -> Response<Body> {
         let host = request.headers()[header::HOST].to_str().unwrap().to_owned();
         let uri = request.uri().to_string();
@@ -197,7 +197,7 @@ mod tests {
             let pod = json!({"metadata": {"name": name}, "spec": spec});
             api.create("/api/v1/namespaces/default/pods", pod).await;
         }
-        for (asked, code, expected) in [
+        for (request_path, code, expected) in [
             ("here", 200, "n /containerLogs/default/here/c\n"),
             ("here/log?tailLines=3&follow=1", 200, "n /containerLogs/default/here/c?follow=true&tailLines=3\n"),
             ("gone", 404, "the server could not find the requested resource ( pods/log gone)"),
@@ -211,11 +211,11 @@ mod tests {
             ("none", 404, "pods \"none\" not found"),
             ("here/log?container=x", 400, "container x is not valid for pod here"),
         ] {
-            let path = if asked.contains('/') { asked.to_owned() } else { format!("{asked}/log") };
+            let path = if request_path.contains('/') { request_path.to_owned() } else { format!("{request_path}/log") };
             let answer = api.get(&format!("/api/v1/namespaces/default/pods/{path}")).await;
             let said = if answer.body.is_null() { answer.text.as_str() } else { answer.message() };
-            assert_eq!(answer.code, code, "{asked}: {said}");
-            assert!(said.starts_with(expected), "{asked}: {said}");
+            assert_eq!(answer.code, code, "{request_path}: {said}");
+            assert!(said.starts_with(expected), "{request_path}: {said}");
         }
     }
 

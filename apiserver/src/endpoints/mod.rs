@@ -1,4 +1,4 @@
-//! From an authorised request to its answer: one file per verb.
+//! The handlers of authorized requests: a file for each verb and for each subresource with behavior of its own.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints.
 
@@ -15,7 +15,7 @@ pub mod get;
 pub mod list;
 pub mod log;
 pub mod non_resource;
-mod old_numbers;
+mod numeric_annotations;
 pub mod patch;
 pub mod present;
 pub mod proxy;
@@ -55,10 +55,10 @@ use tokio::time::Instant;
 /// Longest name of a field manager that comes from a user agent.
 const MAX_MANAGER_BYTES: usize = 128;
 
-/// What a write may take, however patient its caller is.
+/// Longest duration of a write, even if the client allows more.
 const WRITE_LIMIT: Duration = Duration::from_secs(34);
 
-/// One authorised request.
+/// One authorized request and what its handler needs.
 pub struct Call<'a> {
     pub server: &'a Arc<Server>,
     pub info: &'a RequestInfo,
@@ -67,7 +67,7 @@ pub struct Call<'a> {
     pub record: &'a Record,
 }
 
-/// Sends a request to its verb; 404 and 405 for what is not served.
+/// Answers a request with the handler of its path, or with 404 or 405.
 pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     if let Some(remote) = call.server.upstreams.aggregation.of_path(&call.info.path) {
         return Ok(aggregated::answer(call, &remote, body).await);
@@ -76,7 +76,7 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
         return non_resource::answer(call).await;
     }
     let target = match resolve(call) {
-        // Beyond the groups that are built in, the router itself has the last word.
+        // For a group that is not built in, Kubernetes' router answers with plain text instead of a Status.
         Err(status) if status.code == 404 && !is_builtin_group(&call.info.group) => {
             return Ok(non_resource::not_found());
         }
@@ -84,18 +84,18 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
     };
     call.record.warn(target.served().deprecation.clone().map(Text::into_owned));
     if call.info.subresource.is_empty() {
-        verb(call, &target, body).await
+        answer_verb(call, &target, body).await
     } else {
         subresource::answer(call, &target, body).await
     }
 }
 
-async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
-    let wanted = routed(call, target)?;
+async fn answer_verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let verb = verb_of(call, target)?;
     if target.row.prefix.is_none() {
         return review::answer(call, target, body).await;
     }
-    match wanted {
+    match verb {
         Verb::Get => get::answer(call, target).await,
         Verb::List => list::answer(call, target).await,
         Verb::Watch => watch::answer(call, target).await,
@@ -107,16 +107,17 @@ async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<B
     }
 }
 
+/// Returns whether the group has built-in resources.
 pub fn is_builtin_group(group: &str) -> bool {
     Catalogue::builtin().groups().iter().any(|known| known.group == group)
 }
 
-/// The verb of a request for an object or a collection. The router knows the paths of built-in kinds: a path without any
-/// verb is 404, a method that none of its verbs has is 405.
-fn routed(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
+/// Returns the verb of a request for an object or a collection. Built-in resources have routes: a path without any verb is
+/// 404, a method that belongs to no verb of the path is 405.
+fn verb_of(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
     let (info, served) = (call.info, target.served());
     if !served.schema.is_builtin() {
-        return routed_by_verb(call, target);
+        return custom_resource_verb(call, target);
     }
     let verbs: &[Verb] = match (info.watch_prefix, info.name.is_empty()) {
         (true, _) => &[Verb::Watch],
@@ -143,8 +144,9 @@ fn routed(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
     }
 }
 
-/// Custom resources have no routes: one handler looks at the verb, and then for the name.
-fn routed_by_verb(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
+/// Returns the verb of a request for a custom resource. These have no routes: one handler checks the verb first and the
+/// name after it.
+fn custom_resource_verb(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
     let (info, served) = (call.info, target.served());
     let verb = match info.verb.as_str() {
         "get" => Verb::Get,
@@ -159,7 +161,7 @@ fn routed_by_verb(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
     };
     if matches!(verb, Verb::Update | Verb::Patch) && info.name.is_empty() {
         if verb == Verb::Patch {
-            patch::kind_of(call, target)?;
+            patch::type_of(call, target)?;
         }
         return Err(Status::bad_request("name must be provided"));
     }
@@ -169,7 +171,8 @@ fn routed_by_verb(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
     Ok(verb)
 }
 
-/// What a URL names, or 404. A namespaced object has a namespace, a cluster-scoped one has none.
+/// Returns the resource that the URL names, or an error. The URL of a namespaced object has a namespace, that of a
+/// cluster-scoped one has none.
 fn resolve(call: &Call<'_>) -> Result<Target, Status> {
     let info = call.info;
     let gvr = proto::Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
@@ -191,7 +194,7 @@ fn resolve(call: &Call<'_>) -> Result<Target, Status> {
     Ok(target)
 }
 
-/// 405 in the router's words.
+/// Builds the 405 of the router.
 pub fn method_not_allowed() -> Status {
     let message = "the server does not allow this method on the requested resource";
     let mut status = Status::failure(405, "MethodNotAllowed", message);
@@ -200,7 +203,7 @@ pub fn method_not_allowed() -> Status {
 }
 
 impl Call<'_> {
-    /// The namespace of the object in the store: a namespace itself has none.
+    /// Returns the namespace of the object in the store: empty for cluster-scoped objects, a Namespace among them.
     pub fn namespace(&self, target: &Target) -> &str {
         if target.row.is_namespaced() { &self.info.namespace } else { "" }
     }
@@ -213,21 +216,22 @@ impl Call<'_> {
         media::wants_pretty(self.headers(), self.info.query.get("pretty"))
     }
 
-    /// The form of the answer, tables and metadata among the possibilities.
+    /// Returns the negotiated form of the response, which may be a table or metadata.
     pub fn form(&self) -> Result<Form, Status> {
         media::negotiate(self.headers(), self.pretty(), true, false)
     }
 
-    /// The form of an answer that can only be itself.
+    /// Returns the negotiated form of a response that has no table and no metadata form.
     pub fn plain_form(&self) -> Result<Form, Status> {
         media::negotiate(self.headers(), self.pretty(), false, false)
     }
 
+    /// Returns the negotiated form of a stream of events.
     pub fn stream_form(&self) -> Result<Form, Status> {
         media::negotiate(self.headers(), false, true, true)
     }
 
-    /// Who owns the fields that this request sets: the manager it names, or its user agent up to the slash.
+    /// Returns the field manager of this request: `named`, or its user agent up to the slash if that is empty.
     pub fn manager(&self, named: &str) -> String {
         if !named.is_empty() {
             return named.to_owned();
@@ -241,23 +245,23 @@ impl Call<'_> {
         manager
     }
 
-    /// Creates an object. What there is to warn of reaches the client whatever comes of it; so below.
+    /// Creates an object. Here and below, the warnings reach the client whether the write succeeds or not.
     pub async fn create(&self, mutation: &mut Mutation<'_>, object: Value) -> registry::Result<Written> {
         let outcome = self.server.registry.create(mutation, object).await;
-        self.concluded(mutation, outcome, |written| &written.object)
+        self.record_outcome(mutation, outcome, |written| &written.object)
     }
 
     pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> registry::Result<Written> {
         let outcome = self.server.registry.update(mutation, change).await;
-        self.concluded(mutation, outcome, |written| &written.object)
+        self.record_outcome(mutation, outcome, |written| &written.object)
     }
 
     pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> registry::Result<Deleted> {
         let outcome = self.server.registry.delete(mutation, options).await;
-        self.concluded(mutation, outcome, |(Deleted::Gone(object) | Deleted::Pending(object))| object)
+        self.record_outcome(mutation, outcome, |(Deleted::Gone(object) | Deleted::Pending(object))| object)
     }
 
-    /// Lets admission see the body of a subresource that is an action of its own.
+    /// Runs admission for the body of an action that is not stored itself, such as a binding or an eviction.
     pub async fn admit(
         &self,
         operation: Operation,
@@ -267,7 +271,7 @@ impl Call<'_> {
         self.admit_checked(operation, mutation, body, |_| Ok(())).await
     }
 
-    /// The same for a body that is judged as mutating admission leaves it, before validating admission sees it.
+    /// Does the same as [`Self::admit`] and runs `check` between mutating and validating admission.
     pub async fn admit_checked(
         &self,
         operation: Operation,
@@ -280,7 +284,8 @@ impl Call<'_> {
         outcome
     }
 
-    fn concluded<T>(
+    /// Records the warnings and annotations of a write, and the object that it wrote.
+    fn record_outcome<T>(
         &self,
         mutation: &mut Mutation<'_>,
         outcome: registry::Result<T>,
@@ -290,12 +295,13 @@ impl Call<'_> {
         outcome.inspect(|outcome| self.record.set_stored(self.server, object(outcome)))
     }
 
-    /// When the caller is told that it took too long; streams have no such time.
+    /// Returns when the request times out; `None` for long-running requests.
     fn deadline(&self) -> Option<Instant> {
         let limit = deadline::limit(self.info, self.server.request_timeout()).ok()??;
         Some(self.record.began() + limit.min(WRITE_LIMIT))
     }
 
+    /// Builds the mutation of this request's object and subresource.
     pub fn mutation<'a>(
         &'a self,
         target: &'a Target,

@@ -1,4 +1,4 @@
-//! Paths that are no resources: discovery, OpenAPI, health, metrics, version, keys of service account tokens.
+//! Paths other than resources: discovery, OpenAPI, health, metrics, version, debug pages, keys of service account tokens.
 //!
 //! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
 
@@ -34,8 +34,8 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         ["api"] | ["version"] if call.parts.method != Method::GET => Err(method_not_allowed()),
         ["openapi", ..] | ["metrics"] if !is_read => Err(method_not_allowed()),
         [] => root(call),
-        ["api"] => grouped(call, true),
-        ["apis"] => grouped(call, false),
+        ["api"] => group_discovery(call, true),
+        ["apis"] => group_discovery(call, false),
         ["api", version] => resources(call, "", version),
         ["apis", group] => one_group(call, group),
         ["apis", group, version] => resources(call, group, version),
@@ -110,11 +110,12 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
     }
 }
 
-/// Paths that nothing serves end with the router's plain text.
+/// Builds the 404 of a path that nothing serves: the router's line of text.
 pub fn not_found() -> Response<Body> {
     answer::plain_error(404, "404 page not found")
 }
 
+/// Answers a health endpoint, or one of its checks if `single` names it.
 fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
     let checks = health::checks(call.server, endpoint);
     let mut response = health_checks::answer(endpoint, &checks, single, call.parts.uri.query().unwrap_or_default());
@@ -124,7 +125,7 @@ fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
     response
 }
 
-/// `/`: every path there is.
+/// Answers `/`: the list of paths.
 fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
     let mut paths =
@@ -150,8 +151,8 @@ fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
     Ok(answer::value(&Form { pretty: true, ..form }, 200, &json!({"paths": paths})))
 }
 
-/// `/api` and `/apis`: the aggregated document where a client asks for it, else the legacy list.
-fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
+/// Answers `/api` and `/apis`: with the aggregated document if the client asks for it, else with the legacy list.
+fn group_discovery(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
     let catalogue = call.server.registry.catalogue.load();
     match media::wants_aggregated(call.headers()) {
         Some(true) => {
@@ -167,7 +168,7 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
     }
 }
 
-/// This server's groups and others', in the order of discovery.
+/// Returns the groups of this server and of aggregated API servers, in the order of discovery.
 fn groups(call: &Call<'_>) -> Vec<GroupVersions> {
     let catalogue = call.server.registry.catalogue.load();
     aggregation::discovery::groups(catalogue.groups(), &call.server.upstreams.aggregation.table())
@@ -185,13 +186,13 @@ fn resources(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Bod
     match discovery::resource_list(&catalogue, group, version) {
         Some(_) if is_builtin_group(group) && call.parts.method != Method::GET => Err(method_not_allowed()),
         Some(body) => in_order(call, &body, &API_RESOURCE_LIST),
-        // The router has all of a built-in group below the group's path.
+        // Kubernetes' router answers for every path of a built-in group, with a Status.
         None if is_builtin_group(group) => Err(Status::unknown_path()),
         None => Ok(not_found()),
     }
 }
 
-/// A document whose members stand in Kubernetes' order.
+/// Answers with a document whose members are in Kubernetes' order.
 fn in_order(call: &Call<'_>, body: &Value, order: &FieldOrder) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
     Ok(answer::value(&form, 200, &InOrder(body, order)))
@@ -211,12 +212,12 @@ fn openapi_v3(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Bo
     }
 }
 
-/// A large document that changes rarely: 304 where the client has it already.
+/// Answers with a large document that changes rarely: 304 if the client has it already.
 fn document(call: &Call<'_>, document: &Document, content_type: &str) -> Response<Body> {
     let tag = format!("\"{}\"", document.hash);
-    let has_it = call.headers().get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
+    let is_unchanged = call.headers().get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
     let gzip = answer::accepts_gzip(call.headers());
-    let mut response = if has_it {
+    let mut response = if is_unchanged {
         answer::response(304, content_type, bytes::Bytes::new())
     } else {
         answer::compressed(200, content_type, document.bytes.clone(), gzip)

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 
-use super::{Call, body, old_numbers, present};
+use super::{Call, body, numeric_annotations, present};
 use crate::media;
 use axum::body::Body;
 use http::Response;
@@ -26,49 +26,49 @@ use request::body::read;
 use request::options::{FieldValidation, WriteOptions};
 use serde_json::{Value, json};
 
-/// The form of a patch, told by its media type.
+/// The type of a patch, as its media type names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PatchType {
     Json,
     Merge,
     Strategic,
     Apply,
 }
 
-const MEDIA_TYPES: &[(&str, Kind)] = &[
-    ("application/json-patch+json", Kind::Json),
-    ("application/merge-patch+json", Kind::Merge),
-    ("application/strategic-merge-patch+json", Kind::Strategic),
-    ("application/apply-patch+yaml", Kind::Apply),
+const MEDIA_TYPES: &[(&str, PatchType)] = &[
+    ("application/json-patch+json", PatchType::Json),
+    ("application/merge-patch+json", PatchType::Merge),
+    ("application/strategic-merge-patch+json", PatchType::Strategic),
+    ("application/apply-patch+yaml", PatchType::Apply),
 ];
 
-/// The form of this request's patch, or 415: in the router's words where nothing is patched so, in the handler's where
-/// this resource is not.
-pub fn kind_of(call: &Call<'_>, target: &Target) -> Result<Kind, Status> {
+/// Returns the type of this request's patch, or 415: the router's if the media type is no patch, the handler's if this
+/// resource does not support the type.
+pub fn type_of(call: &Call<'_>, target: &Target) -> Result<PatchType, Status> {
     let media_type = media::content_type(call.headers());
     let found = MEDIA_TYPES.iter().find(|(name, _)| *name == media_type);
-    let (_, kind) = found.ok_or_else(media::route_refusal_of_body)?;
-    // What is not built in has no merge keys.
-    if *kind == Kind::Strategic && !target.served().schema.is_builtin() {
-        let accepted = MEDIA_TYPES.iter().filter(|(_, kind)| *kind != Kind::Strategic);
+    let (_, patch_type) = found.ok_or_else(media::route_refusal_of_body)?;
+    // Custom resources have no merge keys.
+    if *patch_type == PatchType::Strategic && !target.served().schema.is_builtin() {
+        let accepted = MEDIA_TYPES.iter().filter(|(_, patch_type)| *patch_type != PatchType::Strategic);
         return Err(Status::unsupported_media_type(&accepted.map(|(name, _)| *name).collect::<Vec<_>>()));
     }
-    Ok(*kind)
+    Ok(*patch_type)
 }
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
-    let kind = kind_of(call, target)?;
+    let patch_type = type_of(call, target)?;
     let form = call.form()?;
     let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "PatchOptions", kind == Kind::Apply)?;
-    let (patch, patch_errors) = parse(kind, &bytes)?;
+    let options = WriteOptions::read(&call.info.query, "PatchOptions", patch_type == PatchType::Apply)?;
+    let (patch, patch_errors) = parse(patch_type, &bytes)?;
     let manager = call.manager(&options.field_manager);
     let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
     let reset = reset_fields(&mutation);
     let change = Patch {
         call,
         target,
-        kind,
+        patch_type,
         patch,
         patch_errors,
         manager: &manager,
@@ -83,9 +83,9 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     present::object(call, target, &form, written.code(), &written.object)
 }
 
-/// The patch as a tree, and what strictness has to say of its text.
-pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
-    if kind == Kind::Apply {
+/// Parses a patch. Returns its value and the errors of its text, such as duplicate fields, for field validation.
+pub fn parse(patch_type: PatchType, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
+    if patch_type == PatchType::Apply {
         let document = Document::parse(Format::Yaml, bytes)
             .map_err(|why| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}")))?;
         if !document.value.is_object() && !document.value.is_null() {
@@ -103,65 +103,65 @@ pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
             Ok((parsed.value, duplicates))
         }
         Err(error) => {
-            let is_deep = error.to_string().starts_with("recursion limit");
-            let other = || if is_deep { TOO_DEEP.to_owned() } else { error.to_string() };
+            let is_too_deep = error.to_string().starts_with("recursion limit");
+            let other = || if is_too_deep { TOO_DEEP.to_owned() } else { error.to_string() };
             let why = json_syntax::syntax_error(bytes).unwrap_or_else(other);
-            let preamble = if kind == Kind::Strategic { "" } else { "error decoding patch: " };
+            let preamble = if patch_type == PatchType::Strategic { "" } else { "error decoding patch: " };
             Err(Status::bad_request(format!("{preamble}{why}")))
         }
     }
 }
 
-/// One patch request: a pure function of the current object.
+/// The change of one PATCH: a pure function of the current object.
 struct Patch<'a> {
     call: &'a Call<'a>,
     target: &'a Target,
-    kind: Kind,
+    patch_type: PatchType,
     patch: Value,
     patch_errors: Vec<String>,
     manager: &'a str,
     force: bool,
     validation: FieldValidation,
     reset: FieldSet,
-    /// Of the last attempt.
+    /// Warnings of the last attempt.
     warnings: Mutex<Vec<String>>,
 }
 
 impl Change for Patch<'_> {
     fn change(&self, current: Option<&Value>, conversions: &Conversions) -> registry::Result<Changed> {
-        let mut object = match self.decoded(self.patched(current, conversions)?) {
+        let mut object = match self.decode_object(self.patch_object(current, conversions)?) {
             Ok(object) => object,
             Err(why) => {
-                let shown = match self.kind {
-                    // Its result never was a text: the patch is shown as Go prints it.
-                    Kind::Strategic => shown_in_go(&self.patch),
-                    _ => self.patched(current, conversions)?.to_string(),
+                let shown = match self.patch_type {
+                    // Kubernetes has no JSON of the result here: the message shows the patch as Go prints it.
+                    PatchType::Strategic => shown_in_go(&self.patch),
+                    _ => self.patch_object(current, conversions)?.to_string(),
                 };
                 return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), why)]).into());
             }
         };
         body::check_name(self.call, self.target, &object)?;
-        body::place(self.call, self.target, &mut object)?;
-        Ok(Changed { object, managed: self.kind == Kind::Apply })
+        body::set_namespace(self.call, self.target, &mut object)?;
+        Ok(Changed { object, managed: self.patch_type == PatchType::Apply })
     }
 
     fn creates(&self) -> bool {
-        self.kind == Kind::Apply
+        self.patch_type == PatchType::Apply
     }
 }
 
 impl Patch<'_> {
-    /// What the patch makes of the current object; nothing has looked at it yet.
-    fn patched(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
+    /// Applies the patch to the current object. The result is not decoded yet.
+    fn patch_object(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
         let served = self.target.served();
-        let mut patched = match (self.kind, current) {
-            (Kind::Apply, current) => self.apply(current, conversions)?,
-            (Kind::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
-            (Kind::Merge, Some(current)) => merge::apply(current, &self.patch)?,
-            (Kind::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
+        let mut patched = match (self.patch_type, current) {
+            (PatchType::Apply, current) => self.server_side_apply(current, conversions)?,
+            (PatchType::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
+            (PatchType::Merge, Some(current)) => merge::apply(current, &self.patch)?,
+            (PatchType::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
             (_, None) => return Err(Status::not_found(&served.group, &served.resource, &self.call.info.name)),
         };
-        // What a patch takes away of these was known anyway.
+        // A patch may remove these: the request's resource names them anyway.
         for (key, known) in [("kind", served.kind.to_string()), ("apiVersion", served.api_version())] {
             if patched.is_object() && patched.get(key).is_none_or(Value::is_null) {
                 patched[key] = json!(known);
@@ -170,7 +170,7 @@ impl Patch<'_> {
         Ok(patched)
     }
 
-    fn apply(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
+    fn server_side_apply(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
         let subresource = &self.call.info.subresource;
         let now = self.call.server.env.wall();
         let fields = FieldManager::new(&self.target.row, self.target.served(), subresource, &self.reset, now);
@@ -178,8 +178,8 @@ impl Patch<'_> {
         fields.apply(current, &self.patch, self.manager, self.force)
     }
 
-    /// The result of a patch has to be an object of the kind, as a body has; or why it is none.
-    fn decoded(&self, patched: Value) -> Result<Value, String> {
+    /// Decodes the result of a patch as an object of the resource's kind, or returns why it is none.
+    fn decode_object(&self, patched: Value) -> Result<Value, String> {
         let served = self.target.served();
         if !patched.is_object() {
             let text = patched.to_string();
@@ -190,9 +190,9 @@ impl Patch<'_> {
             let (kind, version) = (text("kind"), text("apiVersion"));
             return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
         }
-        let decode = if self.kind == Kind::Strategic { decode::convert } else { decode::decode };
+        let decode = if self.patch_type == PatchType::Strategic { decode::convert } else { decode::decode };
         let decoded = decode(&served.schema, patched).map_err(|error| error.to_string())?;
-        old_numbers::check(&served.gvk(), &decoded.value)?;
+        numeric_annotations::check(&served.gvk(), &decoded.value)?;
         let strict: Vec<String> = self.patch_errors.iter().cloned().chain(decoded.strict_errors).collect();
         let mut warnings = self.warnings.lock();
         warnings.clear();

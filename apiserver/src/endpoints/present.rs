@@ -1,4 +1,4 @@
-//! From a stored object to what the client asked for: another version, its metadata, a table, JSON or YAML.
+//! Responses that show an object, a Scale or a review: in the version, the form and the encoding that the client asks for.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An object as the answer to a request that may ask for a table or for metadata alone.
+/// Builds the response of a stored object, which may be a table or metadata.
 pub fn object(
     call: &Call<'_>,
     target: &Target,
@@ -31,7 +31,7 @@ pub fn object(
             shown::write_metadata(&mut out, target, object, version);
             vec![Bytes::from(out)]
         }
-        Transform::MetadataList(_) => return Err(no_list(&go_type(target, ""))),
+        Transform::MetadataList(_) => return Err(not_a_list(&go_type(target, ""))),
         Transform::Table(version) => {
             vec![Bytes::from(table(call, target, version)?.single(object, Announce::Columns))]
         }
@@ -40,8 +40,8 @@ pub fn object(
     Ok(answer::compressed(code, form.encoding.media_type(), answer::reencode(form, &slices), gzip))
 }
 
-/// A part of a stored object that is an object of its own: its Scale. With columns for a table of it.
-pub fn part(
+/// Builds the response of a stored object's Scale; `columns` are those of its table.
+pub fn scale(
     call: &Call<'_>,
     target: &Target,
     form: &Form,
@@ -59,25 +59,25 @@ pub fn part(
             shown::write_metadata(&mut out, target, &object(), version);
             out
         }
-        (Transform::MetadataList(_), _) => return Err(no_list("*autoscaling.Scale")),
-        _ => return Ok(tree(form, 200, &value)),
+        (Transform::MetadataList(_), _) => return Err(not_a_list("*autoscaling.Scale")),
+        _ => return Ok(unstored(form, 200, &value)),
     };
     Ok(answer::response(200, form.encoding.media_type(), answer::reencode(form, &[shown.into()])))
 }
 
-/// 406: one object is asked for as if it were a list.
-fn no_list(go_type: &str) -> Status {
+/// Builds the 406 for a client that asks for the metadata list of one object.
+fn not_a_list(go_type: &str) -> Status {
     let message = "you requested PartialObjectMetadataList, but the requested object is not a list";
     Status::failure(406, "NotAcceptable", format!("{message} ({go_type})"))
 }
 
-/// 406: a list is asked for as if it were one object.
-pub fn no_object(target: &Target) -> Status {
+/// Builds the 406 for a client that asks for the metadata of a list as if it were one object.
+pub fn not_an_object(target: &Target) -> Status {
     let message = "you requested PartialObjectMetadata, but the requested object is a list";
     Status::failure(406, "NotAcceptable", format!("{message} ({})", go_type(target, "List")))
 }
 
-/// The Go type of a kind, which these messages name: `*core.Pod`.
+/// Returns the Go type of a kind, which these messages name, such as `*core.Pod`.
 fn go_type(target: &Target, suffix: &str) -> String {
     let served = target.served();
     if !served.schema.is_builtin() {
@@ -87,13 +87,13 @@ fn go_type(target: &Target, suffix: &str) -> String {
     format!("*{package}.{}{suffix}", served.kind)
 }
 
-/// How this request wants its tables.
+/// Returns the writer of this request's tables.
 pub fn table<'a>(call: &Call<'_>, target: &'a Target, version: MetaVersion) -> Result<Table<'a>, Status> {
     let include = IncludeObject::parse(call.info.query.text("includeObject"))?;
     Ok(Table::new(target, version, include, call.server.env.wall().as_second()))
 }
 
-/// A tree that is no stored object: a review, a Scale.
-pub fn tree(form: &Form, code: u16, value: &Value) -> Response<Body> {
+/// Builds the response of an object that is not stored, such as a review.
+pub fn unstored(form: &Form, code: u16, value: &Value) -> Response<Body> {
     answer::value(form, code, value)
 }

@@ -1,7 +1,7 @@
-//! `proxy` of nodes, pods and services: HTTP through to a node's agent, or to what it simulates in a pod.
+//! `proxy` of nodes, pods and services: forwards HTTP requests to the agent of a node, which answers for its pods.
 //!
 //! Corresponds to ResourceLocation in pkg/registry/core/{node,pod,service} and k8s.io/apimachinery/pkg/util/proxy. A pod's
-//! address is simulated, so its node's agent is asked for it: `/podProxy/{namespace}/{pod}/{port}/…`.
+//! address is simulated, so requests to a pod go to its node's agent: `/podProxy/{namespace}/{pod}/{port}/…`.
 
 use super::{Call, connect, container_choice, upgrade};
 use crate::node_agents::Agent;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use strategy::object_meta;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// What the caller shows to this server, and what belongs to its connection.
-const KEPT_BACK: [HeaderName; 7] = [
+/// Headers that are not forwarded: the credentials and those of the connection.
+const NOT_FORWARDED: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::HOST,
     header::CONNECTION,
@@ -25,10 +25,10 @@ const KEPT_BACK: [HeaderName; 7] = [
     header::TRANSFER_ENCODING,
     header::CONTENT_LENGTH,
 ];
-/// What of these asks for another protocol.
-const OF_UPGRADE: [HeaderName; 2] = [header::CONNECTION, header::UPGRADE];
+/// Headers of [`NOT_FORWARDED`] that are forwarded to upgrade the connection.
+const UPGRADE_HEADERS: [HeaderName; 2] = [header::CONNECTION, header::UPGRADE];
 
-/// `name`, `name:port` or `scheme:name:port`.
+/// The name in the URL of a proxied object: `name`, `name:port` or `scheme:name:port`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Address<'a> {
     name: &'a str,
@@ -48,21 +48,21 @@ impl<'a> Address<'a> {
 }
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
-    let behind = behind_proxy(call);
-    connect::admitted(call, target, behind.split('?').next().unwrap_or_default()).await?;
+    let rest = path_after_proxy(call);
+    connect::admitted_options(call, target, rest.split('?').next().unwrap_or_default()).await?;
     let (agent, prefix) = match call.info.resource.as_str() {
         "nodes" => (node(call, target).await?, String::new()),
         "pods" => pod(call, target).await?,
         _ => service(call, target).await?,
     };
-    let path = format!("{prefix}{behind}");
-    let is_upgrade = upgrade::is_wanted(call.headers());
+    let path = format!("{prefix}{rest}");
+    let is_upgrade = upgrade::is_requested(call.headers());
     let mut headers = HeaderMap::new();
-    let is_of_upgrade = |name: &HeaderName| is_upgrade && OF_UPGRADE.contains(name);
-    let is_passed = |name: &HeaderName| {
-        is_of_upgrade(name) || !KEPT_BACK.contains(name) && !name.as_str().starts_with("impersonate-")
+    let is_upgrade_header = |name: &HeaderName| is_upgrade && UPGRADE_HEADERS.contains(name);
+    let is_forwarded = |name: &HeaderName| {
+        is_upgrade_header(name) || !NOT_FORWARDED.contains(name) && !name.as_str().starts_with("impersonate-")
     };
-    for (name, value) in call.headers().iter().filter(|(name, _)| is_passed(name)) {
+    for (name, value) in call.headers().iter().filter(|(name, _)| is_forwarded(name)) {
         headers.append(name, value.clone());
     }
     let permit = call.server.upstreams.node_agents.permit()?;
@@ -74,8 +74,8 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     Ok(found.map(|body| call.server.upstreams.node_agents.streamed(body, permit)))
 }
 
-/// The path and query behind the subresource, as they were written.
-fn behind_proxy(call: &Call<'_>) -> String {
+/// Returns the path and query after the subresource, exactly as the client has written them.
+fn path_after_proxy(call: &Call<'_>) -> String {
     let path = call.parts.uri.path();
     let before = if call.info.namespace.is_empty() { 5 } else { 7 };
     let rest: Vec<&str> = path.trim_start_matches('/').splitn(before + 1, '/').skip(before).collect();
@@ -100,6 +100,7 @@ fn first_port(pod: &Value) -> Option<String> {
     containers.iter().find_map(|container| Some(container["ports"].get(0)?["containerPort"].as_i64()?.to_string()))
 }
 
+/// Returns the agent of the pod's node and the path under which it answers for this port of the pod.
 async fn to_pod(call: &Call<'_>, pod: &Value, port: &str) -> Result<(Agent, String), Status> {
     let not_allowed = || Status::bad_request("address not allowed");
     if pod["status"]["podIP"].as_str().is_none_or(str::is_empty) || port.parse::<u16>().is_err() {
@@ -110,6 +111,7 @@ async fn to_pod(call: &Call<'_>, pod: &Value, port: &str) -> Result<(Agent, Stri
     Ok((agent, format!("/podProxy/{namespace}/{name}/{port}")))
 }
 
+/// Chooses a ready pod of the service at random.
 async fn service(call: &Call<'_>, target: &Target) -> Result<(Agent, String), Status> {
     let address = Address::read(&call.info.name, "service")?;
     let (name, registry) = (address.name, &call.server.registry);
@@ -137,7 +139,7 @@ async fn service(call: &Call<'_>, target: &Target) -> Result<(Agent, String), St
     to_pod(call, &pod.value(), &number.to_string()).await
 }
 
-/// The name of the port that is asked for, by name or number, or of the only one.
+/// Returns the name of the service port with this name or number, or of the only port if `wanted` is empty.
 fn port_of<'a>(service: &'a Value, wanted: &str) -> Option<&'a str> {
     let ports = service["spec"]["ports"].as_array()?;
     let name = |port: &'a Value| port["name"].as_str().unwrap_or_default();
@@ -149,7 +151,7 @@ fn port_of<'a>(service: &'a Value, wanted: &str) -> Option<&'a str> {
     ports.iter().find(is_wanted).map(name)
 }
 
-/// Pods behind that port of a service, and where they listen.
+/// Returns the ready pods of an endpoint slice and the number of their port with this name.
 fn ready_pods<'a>(slice: &'a Value, port: &str) -> Vec<(&'a str, i64)> {
     let mut ports = slice["ports"].as_array().into_iter().flatten();
     let number = ports.find(|known| known["name"].as_str().unwrap_or_default() == port);

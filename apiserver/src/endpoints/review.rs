@@ -1,8 +1,8 @@
-//! Kinds that are computed, never stored: reviews of tokens and permissions, bindings.
+//! Kinds that are never stored: reviews of tokens and permissions, bindings and component statuses.
 //!
 //! Corresponds to pkg/registry/{authentication,authorization}.
 
-use super::body::{self, Given};
+use super::body::{self, RequestBody};
 use super::{Call, binding, component_status, present, selectors};
 use access::authn::{AuthenticationListener, TokenOutcome};
 use access::authz::rules::Rule;
@@ -33,14 +33,14 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
 
 async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let given = Given::read(call, &target.served().schema, "CreateOptions", body).await?;
-    let mut object = given.object(call, target)?;
-    body::place(call, target, &mut object)?;
+    let request = RequestBody::read(call, &target.served().schema, "CreateOptions", body).await?;
+    let mut object = request.object(call, target)?;
+    body::set_namespace(call, target, &mut object)?;
     let reset = FieldSet::of([["status"].as_slice()]);
     let now = call.server.env.wall();
-    let manager = call.manager(&given.options.field_manager);
+    let manager = call.manager(&request.options.field_manager);
     FieldManager::new(&target.row, target.served(), "", &reset, now).update(None, &mut object, &manager);
-    let mut mutation = call.mutation(target, &manager, given.options.dry_run, &given.options.given);
+    let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     let name = object_meta::text(&object, "name").to_owned();
     mutation.name = &name;
     call.admit_checked(Operation::Create, &mut mutation, &mut object, |object| check(target, object)).await?;
@@ -58,10 +58,10 @@ async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response
         "selfsubjectaccessreviews" => review_access(call, &mut object, call.user).await,
         _ => return Err(Status::unknown_path()),
     }
-    Ok(present::tree(&form, 201, &object))
+    Ok(present::unstored(&form, 201, &object))
 }
 
-/// Whether a review can be answered.
+/// Validates a review.
 fn check(target: &Target, review: &Value) -> Result<(), Status> {
     let is_empty = |field: &str| review["spec"][field].as_str().unwrap_or_default().is_empty();
     let errors = match target.served().resource.as_ref() {
@@ -80,7 +80,7 @@ fn check(target: &Target, review: &Value) -> Result<(), Status> {
         }
         _ => Vec::new(),
     };
-    // Kubernetes does not say here what kind was wrong.
+    // Kubernetes leaves the kind and the name out of this message.
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.served().group, "", "", &errors)) }
 }
 
@@ -106,7 +106,7 @@ fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
 }
 
-/// The user that a review is about.
+/// Returns the user of a SubjectAccessReview.
 fn subject(spec: &Value) -> UserInfo {
     let extra = spec["extra"].as_object().into_iter().flatten().map(|(k, v)| (k.clone(), strings(v))).collect();
     UserInfo {
@@ -141,7 +141,7 @@ fn check_subject(review: &Value, is_local: bool) -> Vec<FieldError> {
     errors
 }
 
-/// A review has no name and no labels: it is never stored.
+/// Checks that a review has no metadata, except for the namespace of a local one: it is never stored.
 fn check_metadata(review: &Value, is_local: bool) -> Option<FieldError> {
     let is_allowed = |key: &str| key == "managedFields" || (is_local && key == "namespace");
     let has_more = review["metadata"].as_object().into_iter().flatten().any(|(key, _)| !is_allowed(key));
@@ -149,7 +149,7 @@ fn check_metadata(review: &Value, is_local: bool) -> Option<FieldError> {
     has_more.then(|| FieldError::invalid("metadata", &review["metadata"], why))
 }
 
-/// Exactly one of the two kinds of action, and selectors that can be understood.
+/// Checks that a review has exactly one of the two kinds of attributes, and that its selectors are valid.
 fn check_attributes(spec: &Value) -> Vec<FieldError> {
     let has = |key: &str| spec.get(key).is_some_and(|a| !a.is_null());
     let mut errors = match (has("resourceAttributes"), has("nonResourceAttributes")) {
@@ -160,7 +160,7 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
         )],
         (false, false) => vec![FieldError::invalid(
             "spec.resourceAttributes",
-            // Go's printer has this word for a pointer to nothing.
+            // Go prints a nil pointer like this.
             &json!("null"),
             "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )],
@@ -213,7 +213,7 @@ fn verdict(allowed: bool, denied: bool, reason: &str) -> Value {
     status
 }
 
-/// What the caller may do in a namespace, as far as rules can tell.
+/// Fills in what the user may do in a namespace, as far as the authorizers can list rules.
 fn review_rules(call: &Call<'_>, review: &mut Value) {
     let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
     let (rules, errors) = call.server.access.authorization.rules_for(call.user, &namespace);

@@ -1,8 +1,8 @@
-//! `scale`: the replicas of an object, as autoscaling/v1 Scale, whatever the object.
+//! `scale`: reads and writes the replicas of any scalable object as an autoscaling/v1 Scale.
 //!
 //! Corresponds to the ScaleREST storages of pkg/registry/apps and pkg/registry/core.
 
-use super::body::{self, Given, Kind};
+use super::body::{self, ExpectedKind, RequestBody};
 use super::{Call, patch, present};
 use crate::media::{Form, Transform};
 use ::patch::apply::FieldManager;
@@ -42,44 +42,44 @@ pub async fn answer(call: &Call<'_>, target: &Target, verb: Verb, body: Body) ->
         let parent = call.server.registry.read_object(target, call.namespace(target), &call.info.name, version).await?;
         return present(call, target, &form, &parent);
     }
-    let (wanted, options, form) = match verb {
-        Verb::Patch => patch_of(call, target, body).await?,
-        _ => scale_in_full(call, target, body).await?,
+    let (body, options, form) = match verb {
+        Verb::Patch => read_patch(call, target, body).await?,
+        _ => read_scale(call, target, body).await?,
     };
     let manager = call.manager(&options.field_manager);
     let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
-    let uid = match &wanted {
-        Wanted::Scale(scale) => Some(object_meta::text(scale, "uid").to_owned()).filter(|uid| !uid.is_empty()),
-        Wanted::Patch(..) => None,
+    let uid = match &body {
+        ScaleBody::Scale(scale) => Some(object_meta::text(scale, "uid").to_owned()).filter(|uid| !uid.is_empty()),
+        ScaleBody::Patch(..) => None,
     };
-    let change = ScaleChange { call, target, wanted, manager: &manager, force: options.force == Some(true), uid };
+    let change = ScaleChange { call, target, body, manager: &manager, force: options.force == Some(true), uid };
     let written = call.update(&mut mutation, &change).await?;
     present(call, target, &form, &written.object)
 }
 
-async fn patch_of(call: &Call<'_>, target: &Target, body: Body) -> Result<(Wanted, WriteOptions, Form), Status> {
-    let kind = patch::kind_of(call, target)?;
+async fn read_patch(call: &Call<'_>, target: &Target, body: Body) -> Result<(ScaleBody, WriteOptions, Form), Status> {
+    let patch_type = patch::type_of(call, target)?;
     let form = call.form()?;
     let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "PatchOptions", kind == patch::Kind::Apply)?;
-    Ok((Wanted::Patch(kind, patch::parse(kind, &bytes)?.0), options, form))
+    let options = WriteOptions::read(&call.info.query, "PatchOptions", patch_type == patch::PatchType::Apply)?;
+    Ok((ScaleBody::Patch(patch_type, patch::parse(patch_type, &bytes)?.0), options, form))
 }
 
-async fn scale_in_full(call: &Call<'_>, target: &Target, body: Body) -> Result<(Wanted, WriteOptions, Form), Status> {
+async fn read_scale(call: &Call<'_>, target: &Target, body: Body) -> Result<(ScaleBody, WriteOptions, Form), Status> {
     let form = call.form()?;
-    let kind = Kind::builtin(GROUP, "v1", "Scale", SCALE);
-    let given = Given::read(call, &kind.schema, "UpdateOptions", body).await?;
-    let scale = given.of_kind(call, &kind)?;
+    let kind = ExpectedKind::builtin(GROUP, "v1", "Scale", SCALE);
+    let request = RequestBody::read(call, &kind.schema, "UpdateOptions", body).await?;
+    let scale = request.decode(call, &kind)?;
     body::check_name(call, target, &scale)?;
-    Ok((Wanted::Scale(scale), given.options, form))
+    Ok((ScaleBody::Scale(scale), request.options, form))
 }
 
-/// The Scale of a stored object, as a table, as metadata or as itself.
+/// Builds the response of a stored object's Scale, which may be a table or metadata.
 fn present(call: &Call<'_>, target: &Target, form: &Form, parent: &Object) -> Result<Response<Body>, Status> {
     let served = target.served();
     let scale = scale_of(served, &served.from_storage(parent.to_value()))?;
     let columns = matches!(form.transform, Transform::Table(_)).then(columns::scale);
-    present::part(call, target, form, scale, parent.revision, columns)
+    present::scale(call, target, form, scale, parent.revision, columns)
 }
 
 fn managers_of(object: &Value) -> Managers {
@@ -87,16 +87,17 @@ fn managers_of(object: &Value) -> Managers {
     entries.and_then(|entries| Managers::read(entries).ok()).unwrap_or_default()
 }
 
-enum Wanted {
+/// The body of a write: a Scale that replaces the current one, or a patch of it.
+enum ScaleBody {
     Scale(Value),
-    Patch(patch::Kind, Value),
+    Patch(patch::PatchType, Value),
 }
 
-/// A write of the scale as a change of the object.
+/// The change of a stored object that a write of its Scale makes.
 struct ScaleChange<'a> {
     call: &'a Call<'a>,
     target: &'a Target,
-    wanted: Wanted,
+    body: ScaleBody,
     manager: &'a str,
     force: bool,
     uid: Option<String>,
@@ -112,21 +113,21 @@ impl Change for ScaleChange<'_> {
         to_scale(&managers_of(parent), &replicas_path).write_into(&mut live);
         let schema = schema();
         let fields = FieldManager::of_scale(schema.schema(), self.call.server.env.wall());
-        let mut scale = match &self.wanted {
-            Wanted::Scale(scale) => scale.clone(),
-            Wanted::Patch(kind, patch) => decoded(match kind {
-                patch::Kind::Json => json_patch::apply(&live, patch)?,
-                patch::Kind::Merge => merge::apply(&live, patch)?,
-                patch::Kind::Strategic => strategic::apply(schema.schema(), &live, patch)?,
-                patch::Kind::Apply => fields.apply(Some(&live), patch, self.manager, self.force)?,
+        let mut scale = match &self.body {
+            ScaleBody::Scale(scale) => scale.clone(),
+            ScaleBody::Patch(patch_type, patch) => decode_scale(match patch_type {
+                patch::PatchType::Json => json_patch::apply(&live, patch)?,
+                patch::PatchType::Merge => merge::apply(&live, patch)?,
+                patch::PatchType::Strategic => strategic::apply(schema.schema(), &live, patch)?,
+                patch::PatchType::Apply => fields.apply(Some(&live), patch, self.manager, self.force)?,
             })?,
         };
         body::check_name(self.call, self.target, &scale)?;
-        if !matches!(self.wanted, Wanted::Patch(patch::Kind::Apply, _)) {
+        if !matches!(self.body, ScaleBody::Patch(patch::PatchType::Apply, _)) {
             fields.update(Some(&live), &mut scale, self.manager);
         }
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        // Custom resources are validated by their own strategy.
+        // The strategy of custom resources validates the replicas itself.
         if replicas < 0 && served.schema.is_builtin() {
             let why = "must be greater than or equal to 0";
             let error = FieldError::invalid("spec.replicas", &json!(replicas), why);
@@ -137,7 +138,7 @@ impl Change for ScaleChange<'_> {
         match scale["metadata"].get("resourceVersion") {
             Some(version) => object["metadata"]["resourceVersion"] = version.clone(),
             None if served.schema.is_builtin() => drop(object_meta::meta_mut(&mut object).remove("resourceVersion")),
-            // A custom resource is never written without its version; its scale may be.
+            // A custom resource needs its version for a write, so the current one stays.
             None => {}
         }
         let managers = to_parent(&managers_of(parent), &managers_of(&scale), &replicas_path, &served.api_version());
@@ -150,7 +151,8 @@ impl Change for ScaleChange<'_> {
     }
 }
 
-fn decoded(scale: Value) -> Result<Value, Status> {
+/// Decodes the result of a patch as a Scale.
+fn decode_scale(scale: Value) -> Result<Value, Status> {
     let shown = scale.to_string();
     let decoded = decode(&schema(), scale)
         .map_err(|error| Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), error)]))?;

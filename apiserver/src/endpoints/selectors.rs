@@ -1,4 +1,4 @@
-//! Field and label selectors of access reviews: checked, and in the form of a query.
+//! Field and label selectors of access reviews: validates them and writes them as query parameters.
 //!
 //! Corresponds to validateFieldSelectorAttributes in pkg/apis/authorization/validation.
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const OPERATORS: [&str; 4] = ["DoesNotExist", "Exists", "In", "NotIn"];
 
-/// Of `resourceAttributes`.
+/// Validates the selectors of `resourceAttributes`.
 pub fn check(attributes: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for key in ["fieldSelector", "labelSelector"] {
         let selector = &attributes[key];
@@ -52,19 +52,20 @@ fn check_one(selector: &Value, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// As `?fieldSelector=` says it. What that has no words for is left out: the question is about more then.
+/// Returns a selector in the syntax of `?fieldSelector=`. Requirements that the syntax cannot express are left out, so that
+/// the review covers more objects.
 pub fn fields(selector: &Value) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
-    said(selector, |key, operator, values| match (operator, values) {
+    query_of(selector, |key, operator, values| match (operator, values) {
         ("In", [value]) => Some(format!("{key}={}", escape(value))),
         ("NotIn", [value]) => Some(format!("{key}!={}", escape(value))),
         _ => None,
     })
 }
 
-/// As `?labelSelector=` says it.
+/// Returns a selector in the syntax of `?labelSelector=`.
 pub fn labels(selector: &Value) -> String {
-    said(selector, |key, operator, values| match operator {
+    query_of(selector, |key, operator, values| match operator {
         "In" => Some(format!("{key} in ({})", values.join(","))),
         "NotIn" => Some(format!("{key} notin ({})", values.join(","))),
         "Exists" => Some(key.to_owned()),
@@ -73,7 +74,8 @@ pub fn labels(selector: &Value) -> String {
     })
 }
 
-fn said(selector: &Value, term: impl Fn(&str, &str, &[&str]) -> Option<String>) -> String {
+/// Joins the terms of a selector's requirements, or returns its `rawSelector`.
+fn query_of(selector: &Value, term: impl Fn(&str, &str, &[&str]) -> Option<String>) -> String {
     if let Some(raw) = selector["rawSelector"].as_str().filter(|raw| !raw.is_empty()) {
         return raw.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Subresources: parts of an object with rules and permissions of their own.
+//! Subresources: calls the handler of a request's subresource, or answers 404 or 405.
 //!
 //! Corresponds to the subresource storages of pkg/registry (status, scale, binding, eviction, token, …).
 
@@ -56,7 +56,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         ("proxy", _) => proxy::answer(call, target, body).await,
         ("log", _) => log::answer(call, target).await,
         (name, _) => {
-            // What does not exist is missed before what is not built.
+            // A missing object is reported before the missing implementation.
             call.server.registry.read_object(target, call.namespace(target), &info.name, "").await?;
             Err(Status::not_implemented(format!(
                 "the {name} subresource of {} is not implemented by this server",

@@ -1,8 +1,8 @@
-//! Tokens of service accounts, asked for through TokenRequest.
+//! `token`: issues a token of a service account, for the POST of a TokenRequest.
 //!
 //! Corresponds to TokenREST in pkg/registry/core/serviceaccount/storage/token.go.
 
-use super::body::{Given, Kind};
+use super::body::{ExpectedKind, RequestBody};
 use super::{Call, present};
 use access::authn::service_account::{Issue, Reference};
 use admission::Operation;
@@ -23,15 +23,16 @@ const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const DEFAULT_EXPIRATION_S: i64 = 3600;
 const MIN_EXPIRATION_S: i64 = 600;
 const MAX_EXPIRATION_S: i64 = 1 << 32;
-/// What kubelets ask for where a pod said nothing: the sign of a client that may not know that tokens end.
+/// The expiration that kubelets request for the default token volume. Its clients may not reload tokens, so the token is
+/// valid for [`EXTENDED_EXPIRATION_S`], and its use after this time is only warned about.
 const WARN_ONLY_EXPIRATION_S: i64 = 3607;
 const EXTENDED_EXPIRATION_S: i64 = 365 * 24 * 3600;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let kind = Kind::builtin(GROUP, "v1", "TokenRequest", TOKEN_REQUEST);
-    let body = Given::read(call, &kind.schema, "CreateOptions", body).await?;
-    let mut request = body.of_kind(call, &kind)?;
+    let kind = ExpectedKind::builtin(GROUP, "v1", "TokenRequest", TOKEN_REQUEST);
+    let body = RequestBody::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut request = body.decode(call, &kind)?;
     set_defaults(&mut request);
     let name = call.info.name.as_str();
     let namespace = call.info.namespace.as_str();
@@ -49,7 +50,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     if !given.is_empty() && given != namespace {
         return Err(mismatch("namespace", given, "namespace"));
     }
-    note_manager(call, target, &mut request, &call.manager(&body.options.field_manager));
+    set_managed_fields(call, target, &mut request, &call.manager(&body.options.field_manager));
     let meta = object_meta::meta_mut(&mut request);
     meta.insert("name".into(), json!(name));
     meta.insert("namespace".into(), json!(namespace));
@@ -60,7 +61,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         return Err(Status::invalid(GROUP, "TokenRequest", "", &errors));
     }
     issue(call, &account, &mut request).await?;
-    Ok(present::tree(&form, 201, &request))
+    Ok(present::unstored(&form, 201, &request))
 }
 
 fn set_defaults(request: &mut Value) {
@@ -70,8 +71,8 @@ fn set_defaults(request: &mut Value) {
     }
 }
 
-/// What the caller said of the token is theirs in managedFields, as for every object.
-fn note_manager(call: &Call<'_>, target: &Target, request: &mut Value, manager: &str) {
+/// Sets `managedFields` of the request, as for every object.
+fn set_managed_fields(call: &Call<'_>, target: &Target, request: &mut Value, manager: &str) {
     let Some(served) = request_kind() else { return };
     let nothing = patch::apply::fields::FieldSet::default();
     let now = call.server.env.wall();
@@ -80,7 +81,7 @@ fn note_manager(call: &Call<'_>, target: &Target, request: &mut Value, manager: 
     FieldManager::new(&target.row, &described, &call.info.subresource, &nothing, now).update(None, request, manager);
 }
 
-/// TokenRequest as a served kind; it has no row of its own.
+/// Returns TokenRequest as a served kind. It is made from TokenReview, as it has no row of its own.
 fn request_kind() -> Option<proto::resources::Served> {
     let reviews = proto::resources::Catalogue::builtin();
     let review = reviews.by_gvr(&proto::Gvr::new(GROUP, "v1", "tokenreviews"))?;
@@ -102,6 +103,7 @@ fn validate(request: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// Issues the token and writes it into the status of the request.
 async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result<(), Status> {
     let tokens = call
         .server
@@ -111,13 +113,13 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
         .as_ref()
         .ok_or_else(|| Status::not_implemented("this server has no service account signing key"))?;
     let bound = bound_objects(call, account, request).await?;
-    let asked: Vec<String> = request["spec"]["audiences"]
+    let requested: Vec<String> = request["spec"]["audiences"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|a| a.as_str().map(str::to_owned))
         .collect();
-    let audiences = if asked.is_empty() { tokens.api_audiences.clone() } else { asked };
+    let audiences = if requested.is_empty() { tokens.api_audiences.clone() } else { requested };
     let expiration_s = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_EXPIRATION_S);
     let longest_s = call.server.config.service_account_max_token_expiration.map(|longest| longest.as_secs() as i64);
     let expiration_s = match longest_s {
@@ -142,7 +144,7 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
         node: bound.node,
         secret: bound.secret,
         audiences,
-        // The caller is told what it asked for, so that it renews the token in time.
+        // The response still shows the requested expiration, so that the client renews the token in time.
         expiration_s: if extends { EXTENDED_EXPIRATION_S } else { expiration_s },
         warn_after_s: extends.then_some(expiration_s),
         token_id: call.server.random.uid(),
@@ -159,8 +161,9 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
     Ok(())
 }
 
+/// The objects that the token names in its claims.
 #[derive(Default)]
-struct BoundTo {
+struct BoundObjects {
     pod: Option<Reference>,
     node: Option<Reference>,
     secret: Option<Reference>,
@@ -170,10 +173,10 @@ fn reference(object: &Object) -> Reference {
     Reference { name: object.index.name.clone(), uid: object.index.uid.clone() }
 }
 
-/// The object that the token shall die with, looked up so that its uid is known.
-async fn bound_objects(call: &Call<'_>, account: &Object, request: &Value) -> Result<BoundTo, Status> {
+/// Looks up the object to which the token is bound, and for a pod its node, because the token carries their uids.
+async fn bound_objects(call: &Call<'_>, account: &Object, request: &Value) -> Result<BoundObjects, Status> {
     let Some(wanted) = request["spec"].get("boundObjectRef").filter(|r| !r.is_null()) else {
-        return Ok(BoundTo::default());
+        return Ok(BoundObjects::default());
     };
     let text = |key: &str| wanted.get(key).and_then(Value::as_str).unwrap_or_default();
     let (kind, name, uid) = (text("kind"), text("name"), text("uid"));
@@ -221,9 +224,9 @@ async fn bound_objects(call: &Call<'_>, account: &Object, request: &Value) -> Re
                     Some(known.map_or(Reference { name: node.to_owned(), uid: String::new() }, |n| reference(&n)))
                 }
             };
-            Ok(BoundTo { pod: found, node, secret: None })
+            Ok(BoundObjects { pod: found, node, secret: None })
         }
-        "nodes" => Ok(BoundTo { node: found, ..BoundTo::default() }),
-        _ => Ok(BoundTo { secret: found, ..BoundTo::default() }),
+        "nodes" => Ok(BoundObjects { node: found, ..BoundObjects::default() }),
+        _ => Ok(BoundObjects { secret: found, ..BoundObjects::default() }),
     }
 }

@@ -1,8 +1,8 @@
-//! PUT of an object, or of its status.
+//! PUT of an object, or of its status or another subresource that shows the whole object.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/update.go.
 
-use super::body::{self, Given};
+use super::body::{self, RequestBody};
 use super::{Call, present};
 use axum::body::Body;
 use http::Response;
@@ -13,12 +13,12 @@ use strategy::object_meta;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
-    let given = Given::read(call, &target.served().schema, "UpdateOptions", body).await?;
-    let mut object = given.object(call, target)?;
+    let request = RequestBody::read(call, &target.served().schema, "UpdateOptions", body).await?;
+    let mut object = request.object(call, target)?;
     body::check_name(call, target, &object)?;
-    body::place(call, target, &mut object)?;
-    let manager = call.manager(&given.options.field_manager);
-    let mut mutation = call.mutation(target, &manager, given.options.dry_run, &given.options.given);
+    body::set_namespace(call, target, &mut object)?;
+    let manager = call.manager(&request.options.field_manager);
+    let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     let uid = Some(object_meta::text(&object, "uid").to_owned()).filter(|uid| !uid.is_empty());
     let written = call.update(&mut mutation, &Replace { body: object, uid }).await?;
     present::object(call, target, &form, written.code(), &written.object)

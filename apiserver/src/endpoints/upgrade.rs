@@ -1,4 +1,4 @@
-//! An upgraded connection, passed through byte for byte between a client and a node's agent: a WebSocket or SPDY, unread.
+//! Upgraded connections: copies the bytes of a WebSocket or SPDY connection between a client and a node's agent.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
 
@@ -11,13 +11,14 @@ use hyper_util::rt::TokioIo;
 use proto::Status;
 use tokio_util::sync::CancellationToken;
 
-/// Whether the client wants to speak something else from here on.
-pub fn is_wanted(headers: &HeaderMap) -> bool {
+/// Returns whether the client asks to upgrade its connection to another protocol.
+pub fn is_requested(headers: &HeaderMap) -> bool {
     let mut connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     connection.any(|value| value.to_ascii_lowercase().contains("upgrade")) && headers.contains_key(header::UPGRADE)
 }
 
-/// Asks the agent, and ties both connections together if it agrees; its refusal is the client's answer.
+/// Sends the upgrade request to the agent, and connects both connections if the agent accepts. If it refuses, its response
+/// goes to the client.
 pub async fn answer(
     call: &Call<'_>,
     agent: &Agent,
@@ -33,13 +34,13 @@ pub async fn answer(
     if found.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(found.map(|body| agents.streamed(body, permit)));
     }
-    let of_agent = hyper::upgrade::on(&mut found);
+    let agent_upgrade = hyper::upgrade::on(&mut found);
     let end = call.server.env.shutdown().clone();
-    call.server.env.spawn(async move { tunnel(upgrade, of_agent, permit, end).await });
+    call.server.env.spawn(async move { tunnel(upgrade, agent_upgrade, permit, end).await });
     Ok(found.map(|_| Body::empty()))
 }
 
-/// Until either side has nothing more to say, or this server ends.
+/// Copies bytes in both directions until both sides have ended or this server shuts down, and drops `held` then.
 pub async fn tunnel<Held: Send>(client: OnUpgrade, agent: OnUpgrade, held: Held, end: CancellationToken) {
     let both = async {
         let (client, agent): (Upgraded, Upgraded) = futures::try_join!(client, agent).ok()?;

@@ -1,4 +1,4 @@
-//! GET with `watch`: a stream of events in prebuilt frames.
+//! GET with `watch`: streams events as frames, which watches of the same form share.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/watch.go.
 
@@ -51,7 +51,7 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let media_type = form.encoding.media_type();
     let watcher = match row.cacher.watch(request).await {
         Ok(watcher) => watcher,
-        // What is too old is told in the stream, where every client looks for it.
+        // An expired version is reported as an ERROR event in the stream, as in Kubernetes.
         Err(error @ cacher::Error::Expired { .. }) => {
             return Ok(answer::response(200, media_type, error_frame(&Status::from(registry::Error::from(error)))));
         }
@@ -86,7 +86,7 @@ struct Stream {
     server: Arc<Server>,
     meters: WatchMeters,
     user: String,
-    /// Events of this watch are work for those who make them.
+    /// Counts this watch as open: flow control estimates the work of a write by the watches that receive its event.
     _open: Option<OpenWatch>,
 }
 
@@ -97,7 +97,7 @@ impl Drop for Stream {
 }
 
 impl Stream {
-    /// The frames of the next events in one piece.
+    /// Returns the frames of the next events as one piece; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let watcher = self.watcher.as_mut()?;
         match watcher.next().await {
@@ -131,7 +131,8 @@ impl Stream {
         }
     }
 
-    /// Each in the version of this watch; those that another watch has sent already need no object.
+    /// Converts the objects of events to the version of this watch. Events whose frame another watch has already encoded
+    /// need no conversion.
     async fn converted(&mut self, mut events: Vec<WatchEvent>) -> Result<Vec<WatchEvent>, Status> {
         if self.row.converter.is_none() {
             return Ok(events);
@@ -149,6 +150,7 @@ impl Stream {
         Ok(events)
     }
 
+    /// Writes a line for each event to the request log, which simulations compare.
     fn log(&self, events: &[WatchEvent]) {
         let Some(log) = self.server.request_log() else { return };
         let at = self.server.env.wall();
@@ -170,14 +172,15 @@ fn object_name(object: &Object) -> String {
     if index.namespace.is_empty() { index.name.clone() } else { format!("{}/{}", index.namespace, index.name) }
 }
 
-/// Makes frames of events.
+/// Encodes events as frames.
 struct Encoder {
     target: Target,
     transform: Transform,
+    /// Key under which watches of the same form share their frames.
     key: Arc<FrameKey>,
-    /// How much of an object goes with its row, where tables are sent.
+    /// The part of an object that a table's row carries.
     include: IncludeObject,
-    /// The next table is the first: it names its columns.
+    /// Whether the next table defines its columns: only the first does.
     announce: Announce,
     env: Env,
     path: String,
@@ -208,7 +211,7 @@ impl Encoder {
     fn frame(&mut self, event: &WatchEvent) -> Bytes {
         match (event, self.transform) {
             (WatchEvent::Bookmark { revision, initial_events_end }, _) => self.bookmark(*revision, *initial_events_end),
-            // A table shows ages: it cannot be shared.
+            // Tables show ages, so their frames cannot be shared.
             (WatchEvent::Changed(change), Transform::Table(version)) => self.table_frame(change, version),
             (WatchEvent::Changed(change), transform) => {
                 let target = &self.target;
@@ -230,7 +233,7 @@ impl Encoder {
         frame(change.kind.as_str(), &[table.single(&change.object, announce).into()])
     }
 
-    /// An object of the kind with nothing but a version.
+    /// Encodes a bookmark: an object of the kind with nothing but a resource version.
     fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
         let served = self.target.served();
         let meta = bookmark_meta(revision, initial_events_end);

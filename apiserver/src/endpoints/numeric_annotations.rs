@@ -1,4 +1,4 @@
-//! Numbers that older versions of a kind had as fields, and that v1 keeps as the text of an annotation.
+//! Annotations that hold a number which older versions of a kind had as a field: checks that their text is a number.
 //!
 //! Corresponds to the conversion functions of pkg/apis/apps/v1.
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use strategy::kinds::workloads::TEMPLATE_GENERATION;
 use strategy::validation::workloads::ROLLBACK;
 
-/// Why an annotation cannot be the number that it stands for.
+/// Returns an error if such an annotation of the object is no number.
 pub fn check(gvk: &Gvk, object: &Value) -> Result<(), String> {
     let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("apps", "Deployment") => match annotation(ROLLBACK) {
             Some(text) if !text.is_empty() => {
-                let unread = |why| format!("failed to parse annotation[{ROLLBACK}]={text} as int64: {why}");
-                parse_integer(text).map(drop).map_err(unread)
+                let invalid = |why| format!("failed to parse annotation[{ROLLBACK}]={text} as int64: {why}");
+                parse_integer(text).map(drop).map_err(invalid)
             }
             _ => Ok(()),
         },
