@@ -1,4 +1,4 @@
-//! What clients see of single requests, where the wire is Kubernetes' own in small things, too.
+//! Tests of the handlers through HTTP: status codes, messages, warnings and forms of responses as Kubernetes has them.
 
 mod cancelled;
 mod deletions;
@@ -20,7 +20,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// A pod that asks for nothing, as an account that is there.
+/// A pod without resource requests, with the service account that [`api_with_account`] creates.
 fn pod(name: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"app": name}},
@@ -55,14 +55,14 @@ async fn warnings_come_with_refusals_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_of_nothing() {
+async fn empty_lists_have_no_items() {
     let api = Api::start().await;
     let path = "/api/v1/namespaces/none/configmaps";
     let items = |answer: crate::testing::Answer, key: &str| (answer.code, answer.body[key].clone());
     assert_eq!(items(api.get(path).await, "items"), (200, json!([])));
     assert_eq!(items(api.get_as(path, METADATA_LIST).await, "items"), (200, Value::Null));
     assert_eq!(items(api.get_as(path, TABLE).await, "rows"), (200, json!([])));
-    // Kinds without columns of their own are shown by another converter.
+    // Kinds without columns of their own have another table converter.
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/none/roles";
     assert_eq!(items(api.get_as(roles, TABLE).await, "rows"), (200, Value::Null));
 }
@@ -112,7 +112,7 @@ async fn lists_are_whole_in_every_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_only_tried_has_no_version() {
+async fn a_dry_run_returns_no_resource_version() {
     let api = Api::start().await;
     let path = format!("{CONFIG_MAPS}?dryRun=All");
     for (accept, metadata) in [("*/*", "/metadata"), (METADATA, "/metadata"), (TABLE, "/rows/0/object/metadata")] {
@@ -127,7 +127,7 @@ async fn what_is_only_tried_has_no_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_owns_what_the_server_gives_a_new_object() {
+async fn fields_that_the_server_sets_have_no_manager() {
     let api = Api::start().await;
     let given = json!({"metadata": {
         "name": "c", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
@@ -151,7 +151,7 @@ async fn a_collection_that_is_deleted_is_shown_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions_may_speak_the_older_version() {
+async fn evictions_may_have_the_older_version() {
     let api = api_with_account().await;
     for (name, version, code) in [("a", "policy/v1", 201), ("b", "policy/v1beta1", 201), ("c", "policy/v2", 400)] {
         api.create(PODS, pod(name)).await;
@@ -186,7 +186,7 @@ async fn a_scale_may_be_a_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_kept_as_text_are_numbers() {
+async fn annotations_that_hold_a_number_are_checked() {
     let api = Api::start().await;
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
@@ -220,7 +220,7 @@ async fn numbers_that_are_kept_as_text_are_numbers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_review_is_checked_whole() {
+async fn a_review_is_validated_with_its_metadata() {
     let api = Api::start().await;
     let (here, pods) = (json!({"namespace": "default"}), json!({"verb": "get", "resource": "pods"}));
     let cases = [
@@ -248,7 +248,7 @@ async fn a_review_is_checked_whole() {
     for (kind, review, expected) in cases {
         let refused = api.post(&format!("/apis/authorization.k8s.io/v1/{kind}"), review).await;
         let message = refused.message().to_owned();
-        // What is shown of the metadata has the managers of the fields, too.
+        // The message shows the metadata with its managedFields.
         let managers = message.find(r#""managedFields":["#).map(|at| (at, at + message[at..].find("}]").unwrap() + 2));
         let rest = |(from, to): (usize, usize)| [&message[..from], message[to..].trim_start_matches(',')].concat();
         let message = managers.map_or(message.clone(), rest).replace(",}", "}");
@@ -280,7 +280,7 @@ async fn a_review_does_not_say_what_kind_was_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_matters_to_the_store_alone() {
+async fn only_the_store_checks_the_version_of_a_new_object() {
     let api = Api::start().await;
     let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
     let refused = api.post(CONFIG_MAPS, body("a", "5")).await;
@@ -290,7 +290,7 @@ async fn a_version_matters_to_the_store_alone() {
         assert_eq!((tried.code, &tried.body["metadata"]["resourceVersion"]), (201, &json!(version)));
     }
     assert_eq!(api.post(CONFIG_MAPS, body("a", "0")).await.code, 201);
-    // An apply that creates does not look at it.
+    // An apply that creates the object ignores its resourceVersion.
     let apply = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","resourceVersion":"5"},"data":{}}"#;
     let headers = [("content-type", "application/apply-patch+yaml")];
     let path = format!("{CONFIG_MAPS}/b?fieldManager=one");
@@ -298,12 +298,12 @@ async fn a_version_matters_to_the_store_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_beside_a_prefix_is_called_generated() {
+async fn a_taken_name_with_a_prefix_is_reported_as_generated() {
     let api = Api::start().await;
     api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await;
     let taken = api.post(CONFIG_MAPS, json!({"metadata": {"name": "c", "generateName": "gen-"}})).await;
-    let told = r#"configmaps "c" already exists, the server was not able to generate a unique name for the object"#;
-    assert_eq!((taken.code, taken.message()), (409, told));
+    let message = r#"configmaps "c" already exists, the server was not able to generate a unique name for the object"#;
+    assert_eq!((taken.code, taken.message()), (409, message));
     assert_eq!(taken.headers["retry-after"], "1");
 }
 
@@ -337,7 +337,7 @@ async fn a_namespace_without_finalizers_goes_with_its_second_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_owned_as_far_as_it_was_asked_for() {
+async fn the_client_manages_the_fields_of_a_token_request_that_it_sets() {
     let api = api_with_account().await;
     let ask = json!({"spec": {"audiences": ["a"], "expirationSeconds": 600}});
     let request = api.create("/api/v1/namespaces/default/serviceaccounts/bot/token", ask).await;

@@ -1,4 +1,4 @@
-//! Requests whose clients go away in the middle of a write, and what cannot be let go after one.
+//! Tests of the release of IP addresses and node ports: when clients disconnect during a write, and when a release fails.
 
 use super::deletions::api_with_rival;
 use crate::testing::Api;
@@ -11,10 +11,10 @@ use storage::{Change, RangeRequest, Storage};
 use strategy::allocation::NODE_PORTS;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-/// Long before the repair loop lets go of anything.
+/// A time before the repair loop releases anything.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Addresses and node ports that are reserved, and those that Services of the default namespace use.
+/// Returns the reserved addresses and node ports, and those that Services of the default namespace use.
 async fn reserved_and_used(api: &Api, store: &Fault) -> (BTreeSet<String>, BTreeSet<String>) {
     let addresses = api.get("/apis/networking.k8s.io/v1/ipaddresses").await.body;
     let addresses = addresses["items"].as_array().unwrap().iter();
@@ -44,7 +44,7 @@ async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
         let path = format!("{SERVICES}/{name}");
         let asks: [(Method, &str, Value); 3] = [
             (Method::POST, SERVICES, service),
-            // What it no longer needs is let go.
+            // A Service of this type releases its address and its ports.
             (
                 Method::PATCH,
                 &path,
@@ -72,9 +72,9 @@ async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
     assert!(used.difference(&reserved).next().is_none(), "{used:?} {reserved:?}");
 }
 
-/// The object is written or gone; that what it held cannot be let go yet is no failure of the request.
+/// The Service is written or deleted, so the request succeeds even if a port cannot be released yet.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_let_go_does_not_spoil_the_answer() {
+async fn a_failed_release_does_not_fail_the_request() {
     let (api, store) = api_with_rival().await;
     let ports = json!([{"port": 80}]);
     let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports}});

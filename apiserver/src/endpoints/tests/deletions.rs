@@ -1,4 +1,4 @@
-//! Deletions: which objects, under which conditions, and what cannot be read.
+//! Tests of deletions: preconditions, collections, finalizers, concurrent writers and objects that cannot be decoded.
 
 use super::{CONFIG_MAPS, PODS, pod};
 use crate::config::{Config, StoreKind};
@@ -18,7 +18,7 @@ async fn delete(api: &Api, path: &str, options: Value) -> Answer {
     api.ask(Method::DELETE, path, options, &[]).await
 }
 
-/// A server whose store has room for a rival, and the store.
+/// Starts a server on a store to which tests can add a concurrent writer, the rival.
 pub(super) async fn api_with_rival() -> (Api, Arc<Fault>) {
     let env = Env::simulated(1);
     let store = Fault::new(&env, Memory::new(&env));
@@ -28,7 +28,7 @@ pub(super) async fn api_with_rival() -> (Api, Arc<Fault>) {
     (api, store)
 }
 
-/// What the key holds, changed.
+/// Returns the write of an edited copy of the key's object.
 pub(super) fn edited(entry: Option<&Entry>, edit: impl FnOnce(&mut Value)) -> Change {
     let mut object: Value = serde_json::from_slice(&entry.expect("it is there").value).unwrap();
     edit(&mut object);
@@ -74,7 +74,7 @@ async fn a_collection_is_deleted_as_far_as_selectors_and_limit_reach() {
     assert_eq!(names(&api, "labelSelector=of=test").await, [""; 0]);
 }
 
-/// How long a slow store lets a collection be deleted, in virtual time.
+/// Returns the virtual time in which a collection is deleted from a slow store.
 async fn slow_deletion_of_a_collection(workers: usize) -> Duration {
     let env = Env::simulated(1);
     let store = Fault::new(&env, Memory::new(&env));
@@ -99,7 +99,7 @@ async fn objects_of_a_collection_wait_for_the_store_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_dependents_is_told_by_finalizers() {
+async fn a_propagation_policy_becomes_a_finalizer() {
     let api = Api::start().await;
     let cases = [
         (json!({"propagationPolicy": "Orphan"}), json!(["orphan"])),
@@ -121,30 +121,30 @@ async fn what_becomes_of_dependents_is_told_by_finalizers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_can_be_deleted_by_who_says_so() {
-    const SAYS_SO: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+async fn an_unreadable_object_is_deleted_with_the_option_for_it() {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let api = Api::start().await;
     let storage = &api.server.server.storage;
     storage.create("/registry/configmaps/default/bad", Bytes::from_static(b"{"), None).await.unwrap();
     let path = format!("{CONFIG_MAPS}/bad");
     assert_eq!(delete(&api, &path, json!({})).await.code, 500);
-    let refused = delete(&api, &path, json!({SAYS_SO: true, "gracePeriodSeconds": 1})).await;
-    let why = format!("{SAYS_SO}: Invalid value: true: cannot be set together with .gracePeriodSeconds");
+    let refused = delete(&api, &path, json!({OPTION: true, "gracePeriodSeconds": 1})).await;
+    let why = format!("{OPTION}: Invalid value: true: cannot be set together with .gracePeriodSeconds");
     assert!(refused.code == 422 && refused.message().ends_with(&why), "{}", refused.text);
-    assert_eq!(delete(&api, &path, json!({SAYS_SO: true})).await.code, 200);
+    assert_eq!(delete(&api, &path, json!({OPTION: true})).await.code, 200);
     assert_eq!(api.get(&path).await.code, 404);
 
     api.create(CONFIG_MAPS, json!({"metadata": {"name": "good"}})).await;
-    let deleted = delete(&api, &format!("{CONFIG_MAPS}/good?{SAYS_SO}=true&gracePeriodSeconds=1"), Value::Null).await;
+    let deleted = delete(&api, &format!("{CONFIG_MAPS}/good?{OPTION}=true&gracePeriodSeconds=1"), Value::Null).await;
     assert_eq!(deleted.code, 200, "what can be read is deleted as ever: {}", deleted.text);
 }
 
-/// Between the mark and the removal another writer changes the object three times.
+/// Another writer changes the object three times between the write of its deletionTimestamp and its removal.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_changes_between_mark_and_removal_is_removed_all_the_same() {
+async fn an_object_that_changes_during_its_deletion_is_removed_all_the_same() {
     let (api, store) = api_with_rival().await;
-    let turns = Arc::new(AtomicUsize::new(3));
-    let left = turns.clone();
+    let edits = Arc::new(AtomicUsize::new(3));
+    let left = edits.clone();
     store.set_rival(move |write, entry| {
         if write.change != Change::Delete || left.load(Ordering::Relaxed) == 0 {
             return vec![];
@@ -156,13 +156,13 @@ async fn an_object_that_changes_between_mark_and_removal_is_removed_all_the_same
     api.create(PODS, pod("p")).await;
     let path = format!("{PODS}/p");
     let deleted = delete(&api, &path, json!({"gracePeriodSeconds": 0})).await;
-    assert_eq!((deleted.code, turns.load(Ordering::Relaxed)), (200, 0), "{}", deleted.text);
-    assert_eq!(api.get(&path).await.code, 404, "who was told that it is gone does not find it");
+    assert_eq!((deleted.code, edits.load(Ordering::Relaxed)), (200, 0), "{}", deleted.text);
+    assert_eq!(api.get(&path).await.code, 404, "the pod is gone after the response");
     assert_eq!(deleted.body["status"]["message"], "0 to come", "the answer is its last state");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_minds_its_preconditions_and_leaves_a_namesake_alone() {
+async fn a_removal_checks_its_preconditions_and_leaves_a_new_object_of_the_name_alone() {
     let (api, store) = api_with_rival().await;
     store.set_rival(|write, entry| match write.change {
         Change::Delete if write.key.ends_with("/changed") => {
@@ -194,9 +194,9 @@ async fn a_removal_minds_its_preconditions_and_leaves_a_namesake_alone() {
     assert!(left.body["metadata"]["deletionTimestamp"].is_string(), "{}", left.text);
 }
 
-/// Two writers take the last finalizer at the same time: both wanted the object to go, and it is gone.
+/// Two writers remove the last finalizer at the same time: both succeed, and the object is gone.
 #[tokio::test(start_paused = true)]
-async fn the_last_finalizer_may_be_taken_twice() {
+async fn the_last_finalizer_may_be_removed_twice() {
     let (api, store) = api_with_rival().await;
     store.set_rival(|write, _| if write.change == Change::Delete { vec![Change::Delete] } else { vec![] });
     api.create(CONFIG_MAPS, json!({"metadata": {"name": "c", "finalizers": ["a/b"]}})).await;

@@ -1,5 +1,5 @@
-//! Every route and verb, asked by nobody and by somebody whom no role is bound to: denied, except for what Kubernetes'
-//! own roles give to everybody; and a denial takes nothing from the store.
+//! Tests of authorization on every route and verb: an anonymous user and a user without role bindings are denied, except
+//! for what Kubernetes' default roles allow. A denial sends no request to the store.
 
 use crate::config::Config;
 use crate::testing::Api;
@@ -7,17 +7,17 @@ use http::Method;
 use proto::resources::{Catalogue, Scope, Verb};
 use std::collections::BTreeSet;
 
-/// What `system:basic-user` lets everybody create who is known.
+/// Reviews that `system:basic-user` lets every authenticated user create.
 const REVIEWS: [&str; 3] = [
     "/apis/authentication.k8s.io/v1/selfsubjectreviews",
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
 ];
 
-/// What `system:public-info-viewer` lets anybody read.
+/// Paths that `system:public-info-viewer` lets every user read.
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// What `system:discovery` lets everybody read who is known.
+/// Returns whether `system:discovery` lets every authenticated user read the path.
 fn is_discovery(path: &str) -> bool {
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
     ["/api", "/apis", "/openapi"].iter().any(|root| below(root)) || PUBLIC.contains(&path)
@@ -34,7 +34,8 @@ fn method(verb: Verb) -> (Method, &'static str) {
     }
 }
 
-/// Of every served version of every kind: its verbs, those of its subresources, in a namespace and in all.
+/// Returns the routes of every served version of every kind: of its verbs and of its subresources' verbs, in one namespace
+/// and in all.
 fn resource_routes() -> BTreeSet<(String, String)> {
     let catalogue = Catalogue::builtin();
     let mut routes = BTreeSet::new();
@@ -72,7 +73,7 @@ fn resource_routes() -> BTreeSet<(String, String)> {
     routes
 }
 
-/// Requests to the store so far.
+/// Returns the number of requests to the store so far.
 async fn store_requests(api: &Api) -> f64 {
     let metrics = api.get("/metrics").await.text;
     let counts = metrics.lines().filter(|line| line.starts_with("etcd_requests_total{"));
@@ -88,8 +89,8 @@ async fn code(api: &Api, method: &str, path: &str, authorization: &str) -> u16 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_route_is_denied_to_whom_nothing_is_bound() {
-    // With everything that can be switched on.
+async fn every_route_is_denied_to_users_without_role_bindings() {
+    // Every optional route is enabled.
     let api = Api::with(Config { enable_request_trace: true, ..Config::default() }).await;
     let routes = resource_routes();
     assert!(routes.len() > 600, "{}", routes.len());
@@ -101,7 +102,7 @@ async fn every_route_is_denied_to_whom_nothing_is_bound() {
             assert_eq!(code(&api, method, path, "Bearer ann-token").await, 403, "{method} {path}");
         }
     }
-    assert_eq!(store_requests(&api).await, before, "a denial asks the store for nothing");
+    assert_eq!(store_requests(&api).await, before, "a denial sends no request to the store");
     for path in REVIEWS {
         assert_ne!(code(&api, "POST", path, "Bearer ann-token").await, 403, "{path}");
     }
@@ -134,9 +135,9 @@ async fn every_route_is_denied_to_whom_nothing_is_bound() {
     }
 }
 
-/// A path is what it says, byte by byte: no other spelling of it leads past a rule.
+/// Paths are compared byte by byte, so another spelling of a path does not bypass authorization.
 #[tokio::test(start_paused = true)]
-async fn no_spelling_of_a_path_leads_past_a_rule() {
+async fn no_spelling_of_a_path_bypasses_authorization() {
     let api = Api::start().await;
     for path in [
         "/healthz/../api/v1/secrets",
@@ -159,8 +160,8 @@ async fn no_spelling_of_a_path_leads_past_a_rule() {
         "/metrics/",
     ] {
         assert_eq!(code(&api, "GET", path, "").await, 403, "anonymous {path}");
-        let bound_to_nothing = code(&api, "GET", path, "Bearer ann-token").await;
-        let is_page = is_discovery(path) && bound_to_nothing == 404;
-        assert!(bound_to_nothing == 403 || is_page, "{bound_to_nothing} {path}");
+        let without_bindings = code(&api, "GET", path, "Bearer ann-token").await;
+        let is_page = is_discovery(path) && without_bindings == 404;
+        assert!(without_bindings == 403 || is_page, "{without_bindings} {path}");
     }
 }

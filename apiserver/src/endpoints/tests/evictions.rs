@@ -1,4 +1,4 @@
-//! Evictions while others write: a pod is judged and deleted as the same pod, and its budget holds.
+//! Tests of evictions with concurrent writers: the deleted pod is the one that the decision was for, and its budget holds.
 
 use super::deletions::{api_with_rival, edited};
 use super::{PODS, pod};
@@ -12,7 +12,7 @@ use storage::{Change, Entry};
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 
-/// A budget of the pods of an app that allows so many disruptions; two of its pods are healthy, one has to be.
+/// Creates a budget of an app's pods that allows `allowed` disruptions. Two of its pods are healthy, one has to be.
 async fn create_budget(api: &Api, app: &str, allowed: i64) {
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": app}}});
     api.create(BUDGETS, json!({"metadata": {"name": app}, "spec": spec})).await;
@@ -49,20 +49,20 @@ fn cause(answer: &Answer) -> &str {
     answer.body["details"]["causes"][0]["message"].as_str().unwrap_or_default()
 }
 
-/// Before the next write of this pod, once, another writer does this.
+/// Returns a rival that makes these changes once, before the next write of this pod.
 fn once(
     name: &'static str,
-    does: impl Fn(Option<&Entry>) -> Vec<Change> + Send + Sync + 'static,
+    changes: impl Fn(Option<&Entry>) -> Vec<Change> + Send + Sync + 'static,
 ) -> impl Fn(&storage::Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static {
-    let done = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     move |write, entry| {
-        let is_it = write.key.starts_with("/registry/pods/") && write.key.ends_with(&format!("/{name}"));
-        if is_it && !done.swap(true, Ordering::Relaxed) { does(entry) } else { vec![] }
+        let is_pod = write.key.starts_with("/registry/pods/") && write.key.ends_with(&format!("/{name}"));
+        if is_pod && !is_done.swap(true, Ordering::Relaxed) { changes(entry) } else { vec![] }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_becomes_ready_meanwhile_is_guarded_by_its_budget() {
+async fn a_pod_that_becomes_ready_meanwhile_is_protected_by_its_budget() {
     let (api, store) = api_with_rival().await;
     for (name, phase, why) in [
         ("pending", "Pending", "The disruption budget pending does not allow evicting pods currently"),
@@ -78,9 +78,9 @@ async fn a_pod_that_becomes_ready_meanwhile_is_guarded_by_its_budget() {
     }
 }
 
-/// The pod that was judged goes, and another one takes its name before it is deleted.
+/// Between the decision and the deletion, the pod is replaced by another one of the same name.
 #[tokio::test(start_paused = true)]
-async fn a_namesake_is_judged_for_itself() {
+async fn a_new_pod_of_the_same_name_gets_its_own_decision() {
     let (api, store) = api_with_rival().await;
     create_budget(&api, "guarded", 0).await;
     for (name, phase) in [("running", "Running"), ("over", "Succeeded")] {
@@ -123,7 +123,7 @@ async fn preconditions_of_an_eviction_are_kept_and_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_tells_the_pod_and_its_budget() {
+async fn an_eviction_updates_the_status_of_the_pod_and_of_its_budget() {
     let (api, _) = api_with_rival().await;
     create_pod(&api, "p", "Running", "True").await;
     patch(&api, &format!("{PODS}/p"), json!({"metadata": {"finalizers": ["a/b"]}})).await;

@@ -1,11 +1,11 @@
-//! Documents of the machinery as text: people compare them so, and Kubernetes writes them in a fixed order.
+//! Tests of the order of members in discovery, tables, lists, statuses and keys: it is fixed, because people compare text.
 
 use super::{PODS, TABLE, api_with_account, pod};
 use crate::testing::{Answer, Api};
 use http::Method;
 use serde_json::json;
 
-/// The text of an answer without the end of its line.
+/// Returns the text of a response without its line break.
 fn text(answer: &Answer) -> &str {
     answer.text.trim_end()
 }
@@ -47,7 +47,7 @@ async fn discovery_is_written_in_the_order_of_its_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tables_lists_and_statuses_are_too() {
+async fn tables_lists_and_statuses_are_written_in_order() {
     let api = api_with_account().await;
     let mut done = pod("done");
     done["spec"]["nodeName"] = json!("n");
@@ -82,7 +82,7 @@ async fn tables_lists_and_statuses_are_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_tokens_are_too() {
+async fn keys_of_tokens_are_written_in_order() {
     let api = Api::start().await;
     let discovery = api.get("/.well-known/openid-configuration").await;
     assert!(text(&discovery).starts_with(r#"{"issuer":"#), "{}", discovery.text);

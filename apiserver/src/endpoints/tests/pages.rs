@@ -1,4 +1,4 @@
-//! Lists in pages, at chosen versions, compressed; and documents that a client has already.
+//! Tests of lists in pages and at given versions, of compression, and of documents that a client has already.
 
 use super::{CONFIG_MAPS, METADATA_LIST};
 use crate::config::Config;
@@ -32,7 +32,7 @@ fn token(answer: &Answer) -> &str {
     meta(answer, "continue").as_str().unwrap()
 }
 
-/// Servers of one store, each started when it is asked for.
+/// Servers that share one store. A test starts them one by one.
 struct Cluster {
     env: Env,
     storage: Arc<dyn Storage>,
@@ -79,7 +79,7 @@ async fn pages_show_one_revision_whichever_server_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_too_old_comes_back_as_one_that_goes_on_now() {
+async fn an_expired_token_comes_with_one_that_continues_at_the_current_revision() {
     let cluster = Cluster::new();
     let api = cluster.server().await;
     for name in ["a", "b", "c"] {
@@ -88,7 +88,7 @@ async fn a_token_that_is_too_old_comes_back_as_one_that_goes_on_now() {
     let first = api.get(&format!("{CONFIG_MAPS}?limit=1&{OF_TEST}")).await;
     let newest = put(&api, "b0").await["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     cluster.storage.compact(newest).await.unwrap();
-    // The cache of a server that starts now holds nothing older.
+    // The cache of a server that starts now holds no older revisions.
     let late = cluster.server().await;
     let expired = late.get(&format!("{CONFIG_MAPS}?limit=1&{OF_TEST}&continue={}", token(&first))).await;
     assert_eq!((expired.code, &expired.body["reason"]), (410, &json!("Expired")), "{}", expired.text);
@@ -99,7 +99,7 @@ async fn a_token_that_is_too_old_comes_back_as_one_that_goes_on_now() {
     assert_eq!((old.code, old.message()), (410, "The resourceVersion for the provided list is too old."));
 }
 
-/// As with an etcd that is compacted every five minutes, up to what was current five minutes before.
+/// The store is compacted every five minutes, up to the revision of five minutes before.
 #[tokio::test(start_paused = true)]
 async fn a_token_lives_for_five_minutes_and_not_for_ten() {
     let cluster = Cluster::new();
@@ -135,7 +135,7 @@ async fn a_version_is_exact_or_a_lower_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_are_compressed_for_who_takes_it() {
+async fn large_answers_are_compressed_for_clients_that_accept_gzip() {
     let api = Api::start().await;
     for name in ["a", "b"] {
         let data = json!({"x": "y".repeat(100 * 1024)});

@@ -1,4 +1,4 @@
-//! What is said of patches that have the wrong shape.
+//! Tests of the error messages for patches of the wrong shape.
 
 use super::{CONFIG_MAPS, PODS, api_with_account, pod};
 use crate::testing::Api;

@@ -1,5 +1,5 @@
-//! Paths that nothing serves, methods that a path does not have, forms that an answer cannot take; and who may create by an
-//! update.
+//! Tests of paths that nothing serves, of methods that a path does not have, of forms that a response cannot have, and of
+//! the permission to create by an update.
 
 use super::{CONFIG_MAPS, METADATA, METADATA_LIST, TABLE};
 use crate::testing::Api;
@@ -31,7 +31,7 @@ async fn the_router_knows_what_is_built_in() {
     let api = api_with_gadgets().await;
     let plain = "404 page not found";
     for (method, path, code, message) in [
-        // Below a known group the router answers, elsewhere a line of text.
+        // For a built-in group the router answers with a Status, elsewhere with a line of text.
         ("GET", "/api/v9", 404, UNKNOWN),
         ("GET", "/api/v9/pods", 404, UNKNOWN),
         ("GET", "/api/v1/nothing", 404, UNKNOWN),
@@ -47,7 +47,7 @@ async fn the_router_knows_what_is_built_in() {
         ("GET", "/apis/x.example/v9/gadgets", 404, plain),
         ("POST", "/apis/x.example/v1/gadgets", 404, plain),
         ("GET", "/nothing", 404, plain),
-        // Paths that a kind does not have are not paths with other methods.
+        // A path that a kind does not have is 404 with every method.
         ("GET", "/api/v1/bindings", 404, UNKNOWN),
         ("GET", "/api/v1/namespaces/default/bindings", 405, NOT_ALLOWED),
         ("GET", "/api/v1/namespaces/default/bindings/b", 404, UNKNOWN),
@@ -94,15 +94,15 @@ async fn the_router_knows_what_is_built_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_form_is_offered_or_refused() {
+async fn a_form_that_a_response_cannot_have_is_refused() {
     let api = api_with_gadgets().await;
     api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await;
     let one = format!("{CONFIG_MAPS}/c");
     let available = "only the following media types are accepted: application/json, application/yaml";
-    let no_list = "you requested PartialObjectMetadataList, but the requested object is not a list";
-    let no_object = "you requested PartialObjectMetadata, but the requested object is a list";
-    let no_list_of = |kind: &str| format!("{no_list} ({kind})");
-    let no_object_of = |kind: &str| format!("{no_object} ({kind})");
+    let not_a_list = "you requested PartialObjectMetadataList, but the requested object is not a list";
+    let not_an_object = "you requested PartialObjectMetadata, but the requested object is a list";
+    let no_list_of = |kind: &str| format!("{not_a_list} ({kind})");
+    let no_object_of = |kind: &str| format!("{not_an_object} ({kind})");
     for (path, accept, message) in [
         (one.as_str(), METADATA, String::new()),
         (CONFIG_MAPS, METADATA_LIST, String::new()),
@@ -126,12 +126,12 @@ async fn a_form_is_offered_or_refused() {
     assert_eq!(
         (made.code, api.get(&format!("{CONFIG_MAPS}/d")).await.code),
         (406, 200),
-        "it is made before it is shown"
+        "the object is created before the form is checked"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_creates_by_an_update_may_create() {
+async fn an_update_that_creates_requires_the_permission_to_create() {
     let api = Api::start().await;
     let rules = json!([
         {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["patch", "update"]},
@@ -157,7 +157,7 @@ async fn who_creates_by_an_update_may_create() {
     assert_eq!(applied("mine", "a").await.0, 201);
     assert_eq!(applied("mine", "b").await.0, 200);
     let (code, message) = applied("yours", "bad key").await;
-    assert_eq!(code, 422, "what is wrong is told first: {message}");
+    assert_eq!(code, 422, "validation comes before authorization: {message}");
     let service =
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let services = "/api/v1/namespaces/default/services/s";

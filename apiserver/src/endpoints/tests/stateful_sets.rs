@@ -1,4 +1,4 @@
-//! A stateful set as the tutorial of Kubernetes writes it, through every stage of a creation.
+//! Tests of the creation of the StatefulSet of Kubernetes' tutorial, with its defaults.
 
 use crate::testing::Api;
 use serde_json::json;
