@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn who_accepts_protobuf_alone_learns_what_to_set() {
+    fn the_refusal_of_protobuf_names_the_setting_to_change() {
         let message = |value: &str| negotiate(&accept(value), false, true, false).unwrap_err().message;
         let metadata = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
         for value in [PROTOBUF, metadata.as_str(), "application/vnd.kubernetes.protobuf;stream=watch"] {

@@ -10,22 +10,22 @@ use serde_json::Value;
 use strategy::object_meta;
 
 /// Returns the name of the requested container, or of the pod's only one if the request names none.
-pub fn choose<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {
+pub fn choose<'a>(pod: &'a Value, requested: &'a str) -> Result<&'a str, Status> {
     let name = object_meta::text(pod, "name");
     let list = |field: &str| -> Vec<&'a str> {
         pod["spec"][field].as_array().into_iter().flatten().filter_map(|container| container["name"].as_str()).collect()
     };
     let apps = list("containers");
     let all = [list("initContainers"), apps.clone(), list("ephemeralContainers")].concat();
-    match (wanted, apps.as_slice()) {
+    match (requested, apps.as_slice()) {
         ("", [only]) => Ok(only),
         ("", []) => Err(Status::bad_request(format!("a container name must be specified for pod {name}"))),
         ("", _) => Err(Status::bad_request(format!(
             "a container name must be specified for pod {name}, choose one of: [{}]",
             all.join(" ")
         ))),
-        (wanted, _) if all.contains(&wanted) => Ok(wanted),
-        _ => Err(Status::bad_request(format!("container {wanted} is not valid for pod {name}"))),
+        (requested, _) if all.contains(&requested) => Ok(requested),
+        _ => Err(Status::bad_request(format!("container {requested} is not valid for pod {name}"))),
     }
 }
 
@@ -48,15 +48,15 @@ mod tests {
             let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
             json!({"metadata": {"name": "p"}, "spec": {"containers": named(apps), "initContainers": named(&["i"])}})
         };
-        for (apps, wanted, expected) in [
+        for (apps, requested, expected) in [
             (&["a"][..], "", Ok("a")),
             (&["a"], "i", Ok("i")),
             (&["a", "b"], "b", Ok("b")),
             (&["a", "b"], "", Err("a container name must be specified for pod p, choose one of: [i a b]")),
             (&["a", "b"], "c", Err("container c is not valid for pod p")),
         ] {
-            let chosen = choose(&pod(apps), wanted).map(str::to_owned).map_err(|status| status.message);
-            assert_eq!(chosen, expected.map(str::to_owned).map_err(str::to_owned), "{apps:?} {wanted}");
+            let chosen = choose(&pod(apps), requested).map(str::to_owned).map_err(|status| status.message);
+            assert_eq!(chosen, expected.map(str::to_owned).map_err(str::to_owned), "{apps:?} {requested}");
         }
     }
 }

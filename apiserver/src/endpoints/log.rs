@@ -213,9 +213,9 @@ mod tests {
         ] {
             let path = if request_path.contains('/') { request_path.to_owned() } else { format!("{request_path}/log") };
             let answer = api.get(&format!("/api/v1/namespaces/default/pods/{path}")).await;
-            let said = if answer.body.is_null() { answer.text.as_str() } else { answer.message() };
-            assert_eq!(answer.code, code, "{request_path}: {said}");
-            assert!(said.starts_with(expected), "{request_path}: {said}");
+            let message_or_text = if answer.body.is_null() { answer.text.as_str() } else { answer.message() };
+            assert_eq!(answer.code, code, "{request_path}: {message_or_text}");
+            assert!(message_or_text.starts_with(expected), "{request_path}: {message_or_text}");
         }
     }
 

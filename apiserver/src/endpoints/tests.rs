@@ -48,7 +48,11 @@ async fn warnings_come_with_refusals_too() {
     let (merge, patch) = (("content-type", "application/merge-patch+json"), json!({"dta": {}, "immutable": 5}));
     api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await;
     let refused = api.ask(Method::PATCH, &format!("{CONFIG_MAPS}/c"), patch, &[merge]).await;
-    assert_eq!((refused.code, refused.warnings().len()), (422, 0), "what cannot be decoded is not judged further");
+    assert_eq!(
+        (refused.code, refused.warnings().len()),
+        (422, 0),
+        "a patch whose result cannot be decoded gets no further checks"
+    );
     let patch = json!({"dta": {}, "metadata": {"labels": {"a b": "c"}}});
     let refused = api.ask(Method::PATCH, &format!("{CONFIG_MAPS}/c"), patch, &[merge]).await;
     assert_eq!((refused.code, refused.warnings()), (422, vec![r#"299 - "unknown field \"dta\"""#]));

@@ -40,8 +40,8 @@ pub async fn answer(
     Ok(found.map(|_| Body::empty()))
 }
 
-/// Copies bytes in both directions until both sides have ended or this server shuts down, and drops `held` then.
-pub async fn tunnel<Held: Send>(client: OnUpgrade, agent: OnUpgrade, held: Held, end: CancellationToken) {
+/// Copies bytes in both directions until both sides have ended or this server shuts down, and drops `permit` then.
+pub async fn tunnel<Permit: Send>(client: OnUpgrade, agent: OnUpgrade, permit: Permit, end: CancellationToken) {
     let both = async {
         let (client, agent): (Upgraded, Upgraded) = futures::try_join!(client, agent).ok()?;
         tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(agent)).await.ok()
@@ -51,5 +51,5 @@ pub async fn tunnel<Held: Send>(client: OnUpgrade, agent: OnUpgrade, held: Held,
         () = end.cancelled() => {}
         _ = both => {}
     }
-    drop(held);
+    drop(permit);
 }

@@ -55,13 +55,14 @@ fn path_and_query(uri: &Uri) -> &str {
 
 /// Replaces the authenticated user by the one that the impersonation headers name, if the caller may impersonate it.
 pub async fn impersonate(exchange: &mut Exchange<'_>) -> StageResult {
-    let wanted = impersonation::requested(&exchange.parts.headers).map_err(Refusal::by_filter)?;
-    if let Some(wanted) = wanted {
+    let impersonated = impersonation::requested(&exchange.parts.headers).map_err(Refusal::by_filter)?;
+    if let Some(impersonated) = impersonated {
         let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Impersonation));
         let authorization = &exchange.server.access.authorization;
-        let authorized = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
+        let authorized =
+            authorize_impersonation(authorization, exchange.user()?, &impersonated, exchange.info, listener);
         authorized.await.map_err(Refusal::by_filter)?;
-        exchange.user = Ok(impersonation::with_implied_groups(wanted));
+        exchange.user = Ok(impersonation::with_implied_groups(impersonated));
     }
     exchange.record.set_user(exchange.user.as_ref().map_err(Status::clone)?);
     Ok(ControlFlow::Continue(()))
@@ -72,22 +73,23 @@ pub async fn impersonate(exchange: &mut Exchange<'_>) -> StageResult {
 async fn authorize_impersonation(
     authorization: &Authorization,
     user: &UserInfo,
-    wanted: &UserInfo,
+    impersonated: &UserInfo,
     info: &RequestInfo,
     listener: Option<Listener<'_>>,
 ) -> Result<(), Status> {
-    let mode = impersonation::mode(wanted);
+    let mode = impersonation::mode(impersonated);
     let on_verb = format!("impersonate-on:{mode}:{}", info.verb);
     let selected = info.named_by_selector().unwrap_or_default();
     let action = Attributes { verb: &on_verb, listener, ..Attributes::of_request(user, info, &selected) };
     let constrained = match authorization.authorize(&action).await {
         Ok(()) => {
-            authorize_identity(authorization, user, &impersonation::constrained_permissions(wanted), listener).await
+            authorize_identity(authorization, user, &impersonation::constrained_permissions(impersonated), listener)
+                .await
         }
         Err(refused) => Err(refused),
     };
     let Err(refused) = constrained else { return Ok(()) };
-    match authorize_identity(authorization, user, &impersonation::required_permissions(wanted), listener).await {
+    match authorize_identity(authorization, user, &impersonation::required_permissions(impersonated), listener).await {
         // A caller that holds `impersonate` on any user gets the error of that verb, not of constrained impersonation.
         Err(unconstrained) if authorization.holds_verb(user, "impersonate") => Err(unconstrained),
         Err(_) => Err(refused),

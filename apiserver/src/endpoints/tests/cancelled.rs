@@ -42,7 +42,7 @@ async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
         let name = format!("s{number}");
         let service = json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}});
         let path = format!("{SERVICES}/{name}");
-        let asks: [(Method, &str, Value); 3] = [
+        let requests: [(Method, &str, Value); 3] = [
             (Method::POST, SERVICES, service),
             // A Service of this type releases its address and its ports.
             (
@@ -53,13 +53,13 @@ async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
             ),
             (Method::DELETE, &path, json!({})),
         ];
-        for (method, path, body) in asks.into_iter().take(1 + number as usize % 3) {
+        for (method, path, body) in requests.into_iter().take(1 + number as usize % 3) {
             store.set(slow);
             let merge = ("content-type", "application/merge-patch+json");
             let headers: &[(&str, &str)] = if method == Method::PATCH { &[merge] } else { &[] };
-            let patience = Duration::from_millis(number);
+            let client_timeout = Duration::from_millis(number);
             cut += usize::from(
-                api.server.server.env.timeout(patience, api.ask(method, path, body, headers)).await.is_err(),
+                api.server.server.env.timeout(client_timeout, api.ask(method, path, body, headers)).await.is_err(),
             );
             store.set(Faults::default());
             api.server.server.env.sleep(Duration::from_secs(1)).await;

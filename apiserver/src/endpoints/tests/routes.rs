@@ -76,8 +76,8 @@ async fn the_router_knows_what_is_built_in() {
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let answer = api.ask(method.clone(), path, "{}", &[]).await;
-        let said = if message == plain { answer.text.trim() } else { answer.message() };
-        assert_eq!((answer.code, said), (code, message), "{method} {path}");
+        let message_or_text = if message == plain { answer.text.trim() } else { answer.message() };
+        assert_eq!((answer.code, message_or_text), (code, message), "{method} {path}");
         assert_eq!(answer.headers.get("allow"), None, "{method} {path}");
         if message != plain {
             let reason = if code == 404 {
