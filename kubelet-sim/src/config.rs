@@ -12,7 +12,9 @@ use component_base::options::{
 };
 use component_base::version;
 use ipnet::Ipv4Net;
+use proto::kinds::api::core::v1::Taint;
 use proto::meta::quantity::Quantity;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -100,6 +102,9 @@ pub struct Settings {
     /// How many pods a node takes
     #[arg(long, default_value = "110")]
     pub max_pods: u32,
+    /// How many pods a node takes for each of its cores, if that is less than --max-pods; 0 sets no such limit
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+    pub pods_per_core: u32,
     /// Further capacity, for example nvidia.com/gpu=2
     #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_resource)]
     pub extended_resources: Vec<(String, String)>,
@@ -124,6 +129,18 @@ pub struct Settings {
     /// Labels of every node, for example disktype=ssd
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub node_labels: Vec<(String, String)>,
+    /// Taints of every node when it is registered, for example dedicated=gpu:NoSchedule
+    #[arg(long, value_name = "KEY=VALUE:EFFECT", value_delimiter = ',', value_parser = parse_taint)]
+    pub register_with_taints: Vec<Taint>,
+    /// Kernel parameters that pods may set although they could disturb others; a pattern may end in *
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub allowed_unsafe_sysctls: Vec<String>,
+    /// Addresses of the cluster's DNS servers, as containers see them
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_value = "10.96.0.10")]
+    pub cluster_dns: Vec<IpAddr>,
+    /// Domain of the cluster, as containers see it
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    pub cluster_domain: String,
     /// Value of the label node.kubernetes.io/instance-type
     #[arg(long, default_value = "orrery.simulated")]
     pub instance_type: String,
@@ -237,6 +254,20 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Parses a taint: `KEY=VALUE:EFFECT` or `KEY:EFFECT`.
+fn parse_taint(text: &str) -> Result<Taint, String> {
+    let invalid = || format!("{text:?} is not of the form KEY=VALUE:EFFECT or KEY:EFFECT");
+    let (pair, effect) = text.rsplit_once(':').ok_or_else(invalid)?;
+    let (key, value) = pair.split_once('=').map_or((pair, None), |(key, value)| (key, Some(value.to_owned())));
+    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+        return Err(format!("invalid taint effect: {effect}, unsupported taint effect"));
+    }
+    if key.is_empty() {
+        return Err(invalid());
+    }
+    Ok(Taint { key: key.to_owned(), value, effect: effect.to_owned(), ..Taint::default() })
+}
+
 fn parse_cloud_provider(text: &str) -> Result<CloudProvider, String> {
     match text {
         "" => Ok(CloudProvider::None),
@@ -303,6 +334,9 @@ mod tests {
             "--eviction-hard=luck<1Gi",
             "--eviction-hard=nodefs.available<110%",
             "--cloud-provider=aws",
+            "--register-with-taints=dedicated=gpu",
+            "--register-with-taints=dedicated=gpu:Never",
+            "--cluster-dns=dns.example",
         ] {
             assert!(Command::try_parse_from(["kubelet-sim", wrong]).is_err(), "{wrong}");
         }

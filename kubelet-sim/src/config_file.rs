@@ -72,7 +72,7 @@ const RESOURCES: &[Field] = &[
     ignored("memorySwap.swapBehavior"),
     ignored("memoryThrottlingFactor"),
     ignored("podPidsLimit"),
-    ignored("podsPerCore"),
+    flag("podsPerCore", "pods-per-core"),
     ignored("qosReserved"),
     ignored("reservedMemory"),
     ignored("reservedSystemCPUs"),
@@ -93,9 +93,9 @@ const EVICTION: &[Field] = &[
 ];
 
 const CONTAINERS: &[Field] = &[
-    ignored("allowedUnsafeSysctls"),
-    ignored("clusterDNS"),
-    ignored("clusterDomain"),
+    flag("allowedUnsafeSysctls", "allowed-unsafe-sysctls"),
+    flag("clusterDNS", "cluster-dns"),
+    flag("clusterDomain", "cluster-domain"),
     ignored("configMapAndSecretChangeDetectionStrategy"),
     ignored("containerLogMaxFiles"),
     ignored("containerLogMaxSize"),

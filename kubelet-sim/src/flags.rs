@@ -76,7 +76,7 @@ const NODE: &[Flag] = &[
     works("node-status-update-frequency", Duration, "10s"),
     none("provider-id", Text, ""),
     none("register-node", Switch, "true"),
-    none("register-with-taints", Text, ""),
+    works("register-with-taints", Text, ""),
 ];
 
 const RESOURCES: &[Flag] = &[
@@ -90,7 +90,7 @@ const RESOURCES: &[Flag] = &[
     works("max-pods", Int, "110"),
     none("memory-manager-policy", Text, "None"),
     none("pod-max-pids", Int, "-1"),
-    none("pods-per-core", Int, ""),
+    works("pods-per-core", Int, ""),
     none("qos-reserved", Pairs, ""),
     none("reserved-cpus", Text, ""),
     none("reserved-memory", Text, ""),
@@ -111,9 +111,9 @@ const EVICTION: &[Flag] = &[
 ];
 
 const CONTAINERS: &[Flag] = &[
-    none("allowed-unsafe-sysctls", List, ""),
-    none("cluster-dns", List, ""),
-    none("cluster-domain", Text, ""),
+    works("allowed-unsafe-sysctls", List, ""),
+    works("cluster-dns", List, "").but("10.96.0.10"),
+    works("cluster-domain", Text, "").but("cluster.local"),
     none("container-log-max-files", Int, "5"),
     none("container-log-max-size", Text, "10Mi"),
     none("container-runtime-endpoint", Text, "unix:///run/containerd/containerd.sock"),

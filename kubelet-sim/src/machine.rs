@@ -6,7 +6,7 @@
 use crate::config::{CloudProvider, Settings};
 use crate::images::fingerprint;
 use ipnet::{IpNet, Ipv4Net};
-use proto::kinds::api::core::v1::NodeSystemInfo;
+use proto::kinds::api::core::v1::{NodeSystemInfo, Taint};
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::meta::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub struct Machine {
     pub system: NodeSystemInfo,
     /// Range of its pods while the control plane gives it none; `None` past the end of `--fallback-pod-cidr`.
     pub fallback_pod_range: Option<Ipv4Net>,
+    /// Taints that it is registered with.
+    pub taints: Vec<Taint>,
     /// True when a cloud controller must identify the machine before pods are scheduled to it.
     pub is_in_cloud: bool,
 }
@@ -50,6 +52,7 @@ impl Machine {
             labels: labels(settings, &name, number),
             allocatable: allocatable(settings, &capacity),
             capacity,
+            taints: settings.register_with_taints.clone(),
             port: settings.port,
             agent_endpoint: settings.agent_endpoint.clone(),
             system: system(&name, &settings.version),
@@ -101,7 +104,13 @@ fn labels(settings: &Settings, name: &str, number: u32) -> BTreeMap<String, Stri
 }
 
 fn capacity(settings: &Settings) -> BTreeMap<String, Quantity> {
-    let pods = settings.max_pods.to_string();
+    let cores = Amount::parse(&settings.cpu).unwrap_or(Amount::ZERO).milli_value() / 1000;
+    let by_cores = i64::from(settings.pods_per_core) * cores.max(1);
+    let pods = match settings.pods_per_core {
+        0 => i64::from(settings.max_pods),
+        _ => by_cores.min(i64::from(settings.max_pods)),
+    };
+    let pods = pods.to_string();
     let own = [
         ("cpu", settings.cpu.as_str()),
         ("ephemeral-storage", &settings.ephemeral_storage),

@@ -43,16 +43,17 @@ pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> N
     let mut annotations: BTreeMap<String, String> =
         [("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned())].into();
     annotations.extend(machine.agent_endpoint.clone().map(|endpoint| (AGENT_ENDPOINT.to_owned(), endpoint)));
-    let mut spec = NodeSpec::default();
+    let mut taints = machine.taints.clone();
     if machine.is_in_cloud {
         annotations.insert(PROVIDED_ADDRESS.to_owned(), machine.address.to_string());
-        spec.taints = Some(vec![Taint {
+        taints.push(Taint {
             key: UNINITIALIZED.to_owned(),
             value: Some("true".to_owned()),
             effect: "NoSchedule".to_owned(),
             ..Taint::default()
-        }]);
+        });
     }
+    let spec = NodeSpec { taints: (!taints.is_empty()).then_some(taints), ..NodeSpec::default() };
     Node {
         metadata: ObjectMeta {
             name: Some(machine.name.clone()),

@@ -19,6 +19,7 @@ use crate::pod::conditions;
 use crate::pod::memory::PodMemory;
 use crate::pod::needs::downward::Allocatable;
 use crate::pod::needs::references::{Objects, Reference};
+use crate::pod::needs::resolver::ClusterDns;
 use crate::pod::resize;
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
@@ -121,6 +122,11 @@ impl Fleet {
 
     pub fn latency(&self) -> &Latency {
         &self.settings.latency
+    }
+
+    pub fn cluster_dns(&self) -> ClusterDns {
+        let servers = self.settings.cluster_dns.iter().map(ToString::to_string).collect();
+        ClusterDns { servers, domain: self.settings.cluster_domain.clone() }
     }
 
     /// Returns how long a stream may be silent before it is closed.

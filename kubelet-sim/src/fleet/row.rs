@@ -10,6 +10,7 @@ use crate::node::{self, NETWORK_NOT_READY, Observed};
 use crate::pod::admission::{AdmittedPods, Rejection, ResizeRefusal};
 use crate::pod::conditions::is_terminal;
 use crate::pod::lifecycle::Sandbox;
+use crate::pod::sysctls;
 use client::{Client, Recorder, Renewal};
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
@@ -33,6 +34,7 @@ pub struct NodeRow {
     pub renewal: Option<Renewal>,
     pub recorder: Recorder,
     allocatable: Resources,
+    allowed_unsafe_sysctls: Vec<String>,
     state: Mutex<State>,
 }
 
@@ -67,7 +69,8 @@ impl NodeRow {
         };
         let recorder = recorder.on_behalf_of(&client, &machine.name);
         let allocatable = Resources::of(Some(&machine.allocatable));
-        Self { machine, client, renewal, recorder, allocatable, state: Mutex::default() }
+        let allowed_unsafe_sysctls = settings.allowed_unsafe_sysctls.clone();
+        Self { machine, client, renewal, recorder, allocatable, allowed_unsafe_sysctls, state: Mutex::default() }
     }
 
     /// Returns the node as the agent registers it.
@@ -149,6 +152,9 @@ impl NodeRow {
 
     /// Admits the pod, or returns why not. `node` is this node as the API server has it.
     pub fn admit(&self, pod: &Pod, node: &Node) -> Result<(), Rejection> {
+        if let Some(spec) = &pod.spec {
+            sysctls::check(spec, &self.allowed_unsafe_sysctls)?;
+        }
         self.state.lock().admitted.admit(pod, node, &self.allocatable)
     }
 

@@ -15,6 +15,7 @@ pub mod container;
 
 // The pod as a whole.
 pub mod admission;
+pub mod sysctls;
 pub mod needs;
 pub mod ending;
 pub mod phase;

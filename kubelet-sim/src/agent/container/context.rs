@@ -7,6 +7,7 @@ use crate::pod::lifecycle::container_named;
 use crate::pod::needs::downward::PodFields;
 use crate::pod::needs::environment::{self, Environment, environment};
 use crate::pod::needs::references::{Objects, references};
+use crate::pod::needs::resolver::{ClusterDns, resolv_conf};
 use crate::pod::needs::volume_files::{self, VolumeFiles};
 use crate::pod::story::ContainerKind;
 use crate::shell::session::ContainerContext;
@@ -20,9 +21,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Address of the DNS service in a cluster that kubeadm made.
-const DNS_ADDRESS: &str = "10.96.0.10";
-const CLUSTER_DOMAIN: &str = "cluster.local";
 const TOKEN_LIFETIME_S: i64 = 3_607;
 
 /// A container of a pod on one of the fleet's nodes.
@@ -64,7 +62,7 @@ impl PodContainer {
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into();
         env.extend(environment(fields, &self.container, &objects).unwrap_or_default());
-        let mut files = self.own_files(&hostname);
+        let mut files = self.own_files(&hostname, &fleet.cluster_dns());
         for mount in self.container.volume_mounts.iter().flatten() {
             files.extend(self.mounted(&client, fields, mount, &env, &objects).await.unwrap_or_default());
         }
@@ -81,15 +79,14 @@ impl PodContainer {
     }
 
     /// Returns the files that the kubelet makes for every container.
-    fn own_files(&self, hostname: &str) -> BTreeMap<String, String> {
+    fn own_files(&self, hostname: &str, cluster: &ClusterDns) -> BTreeMap<String, String> {
         let mut hosts = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n".to_owned();
         hosts += "::1\tlocalhost ip6-localhost ip6-loopback\n";
         for address in self.status.pod_ips.iter().flatten() {
             hosts += &format!("{}\t{hostname}\n", address.ip);
         }
-        let namespace = self.pod.namespace();
-        let search = format!("{namespace}.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}");
-        let resolver = format!("search {search}\nnameserver {DNS_ADDRESS}\noptions ndots:5\n");
+        let spec = self.pod.spec.as_ref();
+        let resolver = spec.map(|spec| resolv_conf(spec, self.pod.namespace(), cluster)).unwrap_or_default();
         [("/etc/hostname", format!("{hostname}\n")), ("/etc/hosts", hosts), ("/etc/resolv.conf", resolver)]
             .map(|(path, text)| (path.to_owned(), text))
             .into()

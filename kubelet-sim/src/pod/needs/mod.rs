@@ -8,3 +8,4 @@ pub mod downward;
 pub mod environment;
 pub mod volume_files;
 pub mod mounts;
+pub mod resolver;
