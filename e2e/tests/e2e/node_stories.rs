@@ -79,6 +79,12 @@ fn readiness_changes_endpoints(kubectl: &Kubectl) {
         wait::until(&format!("readiness is {expected}"), || serving() == expected);
     }
     recorded(kubectl, "moody", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503");
+    let node = kubectl.ok("get pod moody --output=jsonpath={.spec.nodeName}");
+    let page = |path: &str| kubectl.ok(&format!("get --raw /api/v1/nodes/{node}/proxy/{path}"));
+    let counted = r#"container="web",namespace="default",pod="moody",pod_uid=""#;
+    assert!(page("metrics/probes").contains(counted), "{}", page("metrics/probes"));
+    let used = r#"container_memory_working_set_bytes{container="web",namespace="default",pod="moody"} 8388608"#;
+    assert!(page("metrics/resource").contains(used), "{}", page("metrics/resource"));
 }
 
 fn liveness_restarts(kubectl: &Kubectl) {

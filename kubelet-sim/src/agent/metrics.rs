@@ -1,4 +1,5 @@
-//! What a node and its pods use, for metrics-server and for dashboards: `/metrics/resource` and `/stats/summary`.
+//! What a node and its pods use, for metrics-server and for dashboards: `/metrics/resource` and `/stats/summary`; and its
+//! probes: `/metrics/probes`.
 //!
 //! Corresponds to pkg/kubelet/metrics/collectors/resource_metrics.go and to pkg/kubelet/server/stats.
 
@@ -144,6 +145,33 @@ impl NodeUsage {
         );
         json!({"node": node, "pods": self.pods.iter().map(pod).collect::<Vec<_>>()})
     }
+}
+
+/// Returns the page `/metrics/probes`; `None` when the node is not of this fleet.
+///
+/// Deviation: the counts are those of each container's present run, while a kubelet's outlast a restart.
+pub fn probes(fleet: &Fleet, node: &str) -> Option<String> {
+    let metrics = Metrics::default();
+    let help = "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.";
+    let total = metrics.counters("prober_probe_total", help);
+    for (pod, probes) in fleet.probes_of(node)? {
+        for ((container, kind), counts) in probes {
+            for (result, count) in [("successful", counts.successes), ("failed", counts.failures)] {
+                let labels: Labels = vec![
+                    ("container", container.clone()),
+                    ("namespace", pod.namespace().to_owned()),
+                    ("pod", pod.name().to_owned()),
+                    ("pod_uid", pod.uid().to_owned()),
+                    ("probe_type", kind.to_owned()),
+                    ("result", result.to_owned()),
+                ];
+                if count > 0 {
+                    total.get_or_create(&labels).inc_by(count);
+                }
+            }
+        }
+    }
+    Some(metrics.encode())
 }
 
 /// Formats a time as Kubernetes' objects show it, to the second.

@@ -4,7 +4,7 @@
 
 use super::exec::handler::{self as exec_handler, CommandRequest};
 use super::logs;
-use super::metrics::NodeUsage;
+use super::metrics::{self, NodeUsage};
 use super::plain_text::text;
 use super::port_forward::handler as port_forward;
 use super::port_forward::pages::{self, PodPort};
@@ -27,6 +27,7 @@ pub fn routes(fleet: Arc<Fleet>) -> Router {
     Router::new()
         .route("/pods", get(pods))
         .route("/metrics/resource", get(resource_metrics))
+        .route("/metrics/probes", get(probe_metrics))
         .route("/stats/summary", get(summary))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(log))
         .route("/exec/{namespace}/{pod}/{container}", any(exec))
@@ -42,6 +43,14 @@ async fn resource_metrics(State(fleet): State<Arc<Fleet>>, request: Request) -> 
     let node = node_name(request.headers());
     match NodeUsage::of(&fleet, &node) {
         Some(usage) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], usage.metrics()).into_response(),
+        None => not_simulated(&node),
+    }
+}
+
+async fn probe_metrics(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
+    let node = node_name(request.headers());
+    match metrics::probes(&fleet, &node) {
+        Some(page) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], page).into_response(),
         None => not_simulated(&node),
     }
 }

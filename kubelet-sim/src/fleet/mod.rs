@@ -20,6 +20,7 @@ use crate::pod::memory::PodMemory;
 use crate::pod::needs::downward::Allocatable;
 use crate::pod::needs::references::{Objects, Reference};
 use crate::pod::needs::resolver::ClusterDns;
+use crate::pod::progress::ProbeCounts;
 use crate::pod::resize;
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
@@ -154,6 +155,18 @@ impl Fleet {
     /// Reads the ConfigMaps and Secrets that a pod refers to, with its node's identity.
     pub async fn objects_of(&self, node: &Client, namespace: &str, references: BTreeSet<Reference>) -> Objects {
         self.objects.read(node, &self.env, namespace, references, Timestamp::UNIX_EPOCH).await
+    }
+
+    /// Returns the running pods of a node with the probes of their present runs, by container and kind of probe.
+    pub fn probes_of(&self, node: &str) -> Option<Vec<(Arc<Pod>, BTreeMap<(String, &'static str), ProbeCounts>)>> {
+        let row = &self.rows[*self.by_name.get(node)?];
+        let now = self.env.wall();
+        let probes = |pod: Arc<Pod>| {
+            let (status, _) = self.memory.status_of(&pod);
+            let probes = pod_sync::observe_probes(row, &pod, &status, &self.settings.latency, now);
+            (pod, probes)
+        };
+        Some(self.pods.by_index(BY_NODE, node).into_iter().map(probes).collect())
     }
 
     /// Returns when the node was created.

@@ -11,8 +11,9 @@ use crate::pod::container::start::CONFIG_ERROR;
 use crate::pod::lifecycle::{self, PodStep, PodView};
 use crate::pod::memory::PodMemory;
 use crate::pod::needs::references::{Objects, references};
-use crate::pod::notes::Mounts;
+use crate::pod::notes::{Mounts, Notes};
 use crate::pod::patch::status_patch;
+use crate::pod::progress::ProbeCounts;
 use crate::pod::resize;
 use crate::pod::state;
 use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
@@ -21,6 +22,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a sync uses of the fleet.
@@ -112,6 +114,24 @@ fn decide(
         &PodView { pod, status, node_ips, sandbox, has_image: &has_image, objects, notes, resize, latency },
         now,
     )
+}
+
+/// Returns the probes that a pod has had, by taking its next step and writing nothing of it.
+pub fn observe_probes(
+    row: &NodeRow,
+    pod: &Pod,
+    status: &PodStatus,
+    latency: &Latency,
+    now: Timestamp,
+) -> BTreeMap<(String, &'static str), ProbeCounts> {
+    if status.start_time.is_none() {
+        return BTreeMap::new();
+    }
+    let sandbox = row.known_sandbox(pod, status);
+    let (objects, notes) = (&Objects::default(), Notes::default());
+    let view =
+        PodView { pod, status, node_ips: &[], sandbox, has_image: &|_| false, objects, notes, resize: None, latency };
+    lifecycle::step(&view, now).probes
 }
 
 async fn write_status(

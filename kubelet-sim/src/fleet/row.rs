@@ -195,6 +195,11 @@ impl NodeRow {
         }
     }
 
+    /// Returns the network that the pod's sandbox has, without giving it any.
+    pub fn known_sandbox(&self, pod: &Pod, status: &PodStatus) -> Sandbox {
+        if is_on_host(pod) { Sandbox::OnHost } else { Sandbox::Addresses(addresses_of(status)) }
+    }
+
     pub fn has_image(&self, image: &str) -> bool {
         self.state.lock().observed.images.contains_key(&images::canonical(image))
     }

@@ -28,6 +28,7 @@ use crate::pod::needs::mounts;
 use crate::pod::needs::references::Objects;
 use crate::pod::notes::{ContainerNotes, Mounts, Notes};
 use crate::pod::phase;
+use crate::pod::progress::ProbeCounts;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::resize;
 use crate::pod::state;
@@ -88,6 +89,8 @@ pub struct PodStep {
     pub events: Vec<PodEvent>,
     /// Images that were pulled onto the node.
     pub pulled: Vec<String>,
+    /// By container and kind of probe: how many there were in the present run.
+    pub probes: BTreeMap<(String, &'static str), ProbeCounts>,
     pub notes: Notes,
     /// When the next step is due, if nothing happens before.
     pub wake_at: Option<Timestamp>,
@@ -118,9 +121,9 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     }
     let ended = is_terminal(&status) && view.pod.is_deleting();
     let wake_at = progress.wake_at.filter(|_| !is_terminal(&status));
-    let Progress { events, pulled, mut notes, .. } = progress;
+    let Progress { events, pulled, probes, mut notes, .. } = progress;
     notes.containers.retain(|_, notes| *notes != ContainerNotes::default());
-    PodStep { status, events, pulled, notes, wake_at, ended }
+    PodStep { status, events, pulled, probes, notes, wake_at, ended }
 }
 
 /// Returns the failed status of a pod that the node does not admit.
@@ -132,7 +135,8 @@ pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timesta
     status.message = Some(format!("Pod was rejected: {}", rejection.message));
     status.observed_generation = pod.metadata.generation.or(status.observed_generation);
     let events = vec![PodEvent::of_pod(true, &rejection.reason, rejection.message.as_str())];
-    PodStep { status, events, pulled: Vec::new(), notes: Notes::default(), wake_at: None, ended: false }
+    let (pulled, probes, notes) = (Vec::new(), BTreeMap::new(), Notes::default());
+    PodStep { status, events, pulled, probes, notes, wake_at: None, ended: false }
 }
 
 fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {

@@ -5,6 +5,7 @@ use crate::pod::notes::Notes;
 use crate::pod::story::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::jiff::Timestamp;
+use std::collections::BTreeMap;
 
 /// An event about a pod. `occurrence` identifies it, so that a step that is taken twice records it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,19 @@ impl PodEvent {
     }
 }
 
+/// How many probes of one kind have succeeded and failed during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCounts {
+    pub successes: u64,
+    pub failures: u64,
+}
+
+impl ProbeCounts {
+    pub fn add(&mut self, succeeds: bool, count: u64) {
+        *(if succeeds { &mut self.successes } else { &mut self.failures }) += count;
+    }
+}
+
 /// The results of a step so far.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -37,6 +51,8 @@ pub struct Progress {
     pub wake_at: Option<Timestamp>,
     /// Images that have been pulled onto the node.
     pub pulled: Vec<String>,
+    /// By container and kind of probe: how many there were in the present run.
+    pub probes: BTreeMap<(String, &'static str), ProbeCounts>,
     /// What the agent keeps in memory.
     pub notes: Notes,
 }

@@ -84,7 +84,7 @@ struct Prober<'a, 'p> {
 }
 
 impl Prober<'_, '_> {
-    fn probe(&mut self, name: &str, spec: &Probe, story: &Option<Outcomes>, enabled_at: Timestamp) -> Findings {
+    fn probe(&mut self, name: &'static str, spec: &Probe, story: &Option<Outcomes>, enabled_at: Timestamp) -> Findings {
         let by_itself;
         let outcomes = match story {
             Some(story) => story,
@@ -102,6 +102,7 @@ impl Prober<'_, '_> {
         let until = stops_at.map_or(self.now, |stops_at| self.now.min(stops_at));
         let run = ProbeRun { spec, outcomes, container_started_at: self.container_started_at, enabled_at, end };
         let findings = run.findings(until);
+        self.progress.probes.insert((self.view.spec.name.clone(), name), findings.counts);
         if let Some(FailedProbe { number, outcome }) = findings.failing {
             let attempt = RunAttempt { run: self.run, attempt: u32::try_from(number).unwrap_or(u32::MAX) };
             let output = target::output(self.view, spec, outcome, story.is_some());

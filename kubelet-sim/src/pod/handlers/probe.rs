@@ -6,6 +6,7 @@
 //! Deviation: the first probe runs `initialDelaySeconds` after the container's start. A kubelet's ticker starts before
 //! the container does, so that its first probe may come up to a period later.
 
+use crate::pod::progress::ProbeCounts;
 use crate::pod::story::outcomes::{Outcome, Outcomes};
 use proto::kinds::api::core::v1::Probe;
 use proto::kinds::jiff::Timestamp;
@@ -38,6 +39,7 @@ pub struct ProbeRun<'a> {
 pub struct Findings {
     /// The last result that a threshold has confirmed, and when; `None` before the first.
     pub result: Option<(bool, Timestamp)>,
+    pub counts: ProbeCounts,
     /// The latest probe, if it failed.
     pub failing: Option<FailedProbe>,
     /// When the next probe is due that fails or changes the result.
@@ -84,6 +86,7 @@ impl ProbeRun<'_> {
             }
             let ends = confirms.filter(|_| self.ends_with(succeeds));
             (number, in_a_row) = (number + ends.unwrap_or(count), in_a_row + count);
+            findings.counts.add(succeeds, ends.unwrap_or(count));
             findings.failing = (!succeeds).then_some(FailedProbe { number, outcome });
             if ends.is_some() {
                 return findings;
@@ -157,6 +160,7 @@ mod tests {
             let succeeds = outcome == Outcome::Success;
             (number, in_a_row) = (number + 1, if last == Some(succeeds) { in_a_row + 1 } else { 1 });
             last = Some(succeeds);
+            findings.counts.add(succeeds, 1);
             findings.failing = (!succeeds).then_some(FailedProbe { number, outcome });
             if in_a_row == run.threshold(succeeds) {
                 findings.result = Some((succeeds, answer));
@@ -227,6 +231,7 @@ mod tests {
             end: ProbeEnd::Never,
         };
         let findings = run.findings(at(1_000_000));
-        assert_eq!(findings, Findings { result: Some((true, at(0))), ..Findings::default() });
+        let counts = ProbeCounts { successes: 100_001, failures: 0 };
+        assert_eq!(findings, Findings { result: Some((true, at(0))), counts, ..Findings::default() });
     }
 }
