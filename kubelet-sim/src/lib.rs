@@ -18,9 +18,11 @@ pub mod node;
 pub mod lease;
 pub mod addresses;
 
-// What a container's command does, and the life of a pod. Pure.
-pub mod shell;
+// The life of a pod. Pure.
 pub mod pod;
+
+// The processes of containers.
+pub mod runtime;
 
 // All nodes of the process: the work queues, and what is written to the API server.
 pub mod fleet;

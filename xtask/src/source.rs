@@ -26,6 +26,7 @@ pub const CRATES: &[&str] = &[
     "apiserver",
     "controller-manager",
     "scheduler",
+    "kubelet-sim/userland",
     "kubelet-sim",
     "proxy-sim",
     "orrery",

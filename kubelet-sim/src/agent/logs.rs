@@ -4,12 +4,13 @@
 
 use super::container::context::PodContainer;
 use super::container::log_filter::LogFilter;
-use super::container::output::{Output, Run};
+use super::container::output::{Output, Printed, Run};
 use super::plain_text::Refusal;
 use super::target::ContainerRef;
 use crate::fleet::Fleet;
+use crate::pod::entrypoint::is_simulated;
 use crate::pod::story::{LogStory, Story};
-use crate::shell::session::ContainerContext;
+use crate::runtime::SharedProcesses;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::Stream;
@@ -20,6 +21,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The shortest time until a log is looked at again: processes that are behind need some to catch up.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
 pub async fn answer(
     fleet: &Arc<Fleet>,
     container_ref: ContainerRef,
@@ -29,7 +33,7 @@ pub async fn answer(
     let now = fleet.env().wall();
     let filter = LogFilter::of(query, now).map_err(|why| (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")))?;
     let run = run_of(&container, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let context = container.context(fleet, &container_ref.node).await;
+    let processes = container.processes(fleet, &container_ref.node, &run).await;
     let story = story(fleet, &container);
     let mut log = Log {
         fleet: fleet.clone(),
@@ -37,7 +41,7 @@ pub async fn answer(
         container,
         filter,
         run,
-        context,
+        processes,
         story,
         shown_to: None,
         is_over: false,
@@ -72,7 +76,7 @@ pub struct Log {
     container: PodContainer,
     filter: LogFilter,
     run: Run,
-    context: ContainerContext,
+    processes: SharedProcesses,
     story: LogStory,
     /// The time up to which lines were returned; `None` at first.
     shown_to: Option<Timestamp>,
@@ -87,7 +91,7 @@ impl Log {
         container_ref: ContainerRef,
         container: PodContainer,
         run: Run,
-        context: ContainerContext,
+        processes: SharedProcesses,
     ) -> Self {
         let (story, now) = (story(fleet, &container), fleet.env().wall());
         let filter = LogFilter { follow: true, ..LogFilter::default() };
@@ -97,7 +101,7 @@ impl Log {
             container,
             filter,
             run,
-            context,
+            processes,
             story,
             shown_to: Some(now),
             is_over: false,
@@ -107,7 +111,9 @@ impl Log {
     /// Returns the lines since the last call, and when the next one is due.
     fn new_lines(&mut self) -> (String, Option<Timestamp>) {
         let now = self.fleet.env().wall();
-        let output = Output::new(&self.container.container, &self.story, &self.context, &self.run);
+        let spec = &self.container.container;
+        let printed = is_simulated(spec).then(|| Printed::up_to(now, &mut self.processes.lock(), &self.run));
+        let output = Output::new(spec, &self.story, printed, &self.run);
         // The end is stored to the second, so it may lie before the last line that was returned.
         let end_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
         let before = |at: Timestamp| at.checked_sub(Duration::from_nanos(1)).unwrap_or(Timestamp::MIN);
@@ -156,7 +162,7 @@ impl Log {
             if self.run.end.is_some_and(|(at, _)| at <= now) || self.filter.is_exhausted() {
                 return None;
             }
-            let due = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+            let due = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default().max(SHORTEST_PAUSE));
             let env = self.fleet.env();
             tokio::select! {
                 biased;

@@ -18,3 +18,6 @@ pub mod metrics;
 pub mod exec;
 pub mod port_forward;
 pub mod routes;
+
+#[cfg(test)]
+mod tests;

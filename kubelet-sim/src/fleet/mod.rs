@@ -22,6 +22,7 @@ use crate::pod::needs::references::{Objects, Reference};
 use crate::pod::needs::resolver::ClusterDns;
 use crate::pod::progress::ProbeCounts;
 use crate::pod::resize;
+use crate::runtime::Runtime;
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
 use component_base::env::Env;
@@ -57,6 +58,7 @@ pub struct Fleet {
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     memory: PodMemory,
+    runtime: Runtime,
     objects: ObjectCache,
     node_queue: WorkQueue<NodeTask>,
     pod_queue: WorkQueue<String>,
@@ -94,6 +96,7 @@ impl Fleet {
             nodes: nodes.lister(),
             pods: pods.lister(),
             memory: PodMemory::default(),
+            runtime: Runtime::default(),
             objects: ObjectCache::default(),
             node_queue: WorkQueue::with_limiter(&env, "nodes", limiter(NODE_RETRY)),
             pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
@@ -115,6 +118,11 @@ impl Fleet {
         if informers.synced().await {
             self.work().await;
         }
+    }
+
+    /// Returns the processes of containers that somebody has looked at.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     pub fn env(&self) -> &Env {

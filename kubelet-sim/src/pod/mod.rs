@@ -4,6 +4,9 @@
 
 // What a container is, and what it is said to do.
 pub mod state;
+pub mod needs;
+pub mod outcomes;
+pub mod entrypoint;
 pub mod story;
 pub mod view;
 pub mod notes;
@@ -16,7 +19,7 @@ pub mod container;
 // The pod as a whole.
 pub mod admission;
 pub mod sysctls;
-pub mod needs;
+pub mod mounts;
 pub mod ending;
 pub mod phase;
 pub mod conditions;

@@ -2,6 +2,7 @@
 //!
 //! Read `context` first, then `output`, then `log_filter`, which cuts a log to what a query asks for.
 
+pub mod file_modes;
 pub mod context;
 pub mod log_filter;
 pub mod output;

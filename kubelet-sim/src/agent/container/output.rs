@@ -1,18 +1,24 @@
 //! The log of a simulated container: a function of its pod and of the run, and of nothing else.
 //!
-//! There is no Kubernetes counterpart. A container whose command the simulated shell can run (`sh -c "echo hi; sleep
-//! 9"`) prints what that command prints. Every other one prints a line at its start and at its end, and in between the
+//! There is no Kubernetes counterpart. A container whose programs are simulated (`sh -c "echo hi; sleep 9"`) prints what
+//! they print. Every other one prints a line at its start and at its end, and in between the
 //! lines of its annotation.
 
 use super::log_filter::Line;
 use crate::pod::story::LogStory;
-use crate::shell::session::{ContainerContext, Session, ShellEffect, is_supported};
 use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus};
 use proto::kinds::jiff::{Timestamp, Unit};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use userland::process::kernel::FIRST;
+use userland::process::processes::Processes;
 
 /// Lines that a container keeps; older ones are rotated away.
 const MAX_LINES: u32 = 10_000;
+/// The longest time by which the stored end of a run, a whole second, lies before the end of its process.
+const END_PRECISION: Duration = Duration::from_secs(1);
+/// Calls of `advance_to` for one look at a log.
+const MAX_ADVANCES: u32 = 8;
 /// The exit code of a process that SIGKILL ended.
 const EXIT_KILLED: i32 = 137;
 
@@ -75,24 +81,72 @@ fn whole(time: Timestamp) -> Timestamp {
 pub struct Output<'a> {
     container: &'a Container,
     story: &'a LogStory,
-    /// The lines that its own command prints, with the time after the start; `None` when it is no known command.
-    printed: Option<Vec<(Duration, String)>>,
+    /// The lines that its own command prints; `None` when its program is not simulated.
+    printed: Option<Printed>,
     run: &'a Run,
 }
 
+/// The lines that a container's process has printed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Printed {
+    lines: Vec<Line>,
+    /// The time at which there may be more.
+    next: Option<Timestamp>,
+}
+
+impl Printed {
+    /// Runs a container's processes up to a time, but not beyond the end of the run.
+    pub fn up_to(to: Timestamp, processes: &mut Processes, run: &Run) -> Self {
+        let end = run.end.map(|(at, _)| at);
+        // A run that ended by itself may have printed its last lines in the second that its end begins.
+        let latest = end.map(|end| end.checked_add(END_PRECISION).unwrap_or(end));
+        let to = latest.map_or(to, |latest| to.min(latest));
+        // A container that nobody has looked at for days has much to catch up on.
+        let _ = (0..MAX_ADVANCES).any(|_| processes.advance_to(to));
+        let has_ended = processes.end_of(FIRST).is_some();
+        let (mut lines, mut open) = (Vec::new(), BTreeMap::<u8, (Timestamp, Vec<u8>)>::new());
+        for output in processes.outputs(FIRST) {
+            let (at, bytes) = open.entry(output.descriptor).or_insert((output.at, Vec::new()));
+            for part in output.bytes.split_inclusive(|byte| *byte == b'\n') {
+                if bytes.is_empty() {
+                    *at = output.at;
+                }
+                bytes.extend(part);
+                if bytes.last() == Some(&b'\n') {
+                    bytes.pop();
+                    lines.push(Line { at: output.at, text: String::from_utf8_lossy(bytes).into_owned() });
+                    bytes.clear();
+                }
+            }
+        }
+        if has_ended || end.is_some() {
+            let unfinished = open.into_values().filter(|(_, bytes)| !bytes.is_empty());
+            lines.extend(unfinished.map(|(at, bytes)| Line { at, text: String::from_utf8_lossy(&bytes).into_owned() }));
+        }
+        if let Some(end) = end.filter(|_| has_ended) {
+            lines.iter_mut().for_each(|line| line.at = line.at.min(end));
+        }
+        let surplus = lines.len().saturating_sub(MAX_LINES as usize);
+        lines.drain(..surplus);
+        Self { lines, next: processes.next_wake().filter(|_| !has_ended) }
+    }
+}
+
 impl<'a> Output<'a> {
-    pub fn new(container: &'a Container, story: &'a LogStory, context: &ContainerContext, run: &'a Run) -> Self {
-        let parts = [&container.command, &container.args];
-        let argv: Vec<String> = parts.into_iter().flatten().flatten().cloned().collect();
-        let printed = (story.lines.is_empty() && is_supported(&argv)).then(|| printed(context, &argv, run.started_at));
-        Self { container, story, printed, run }
+    /// A story's own lines go before those that the container's process prints.
+    pub fn new(container: &'a Container, story: &'a LogStory, printed: Option<Printed>, run: &'a Run) -> Self {
+        Self { container, story, printed: printed.filter(|_| story.lines.is_empty()), run }
     }
 
     /// Returns the lines after `from` (all of them for `None`) up to and including `to`, and when the next one is due.
     pub fn lines(&self, from: Option<Timestamp>, to: Timestamp) -> (Vec<Line>, Option<Timestamp>) {
         let end = self.run.end.map_or(Timestamp::MAX, |(at, _)| at);
         let mut lines = self.all(to.min(end));
-        let next = lines.iter().find(|line| line.at > to).map(|line| line.at).filter(|at| *at <= end);
+        let next = match &self.printed {
+            Some(printed) => printed.next.map(|next| next.max(to)),
+            None => lines.iter().find(|line| line.at > to).map(|line| line.at),
+        };
+        let next = next.filter(|at| *at <= end);
         lines.retain(|line| line.at <= to && line.at <= end && from.is_none_or(|from| line.at > from));
         (lines, next)
     }
@@ -102,7 +156,7 @@ impl<'a> Output<'a> {
         let start = self.run.started_at;
         let at = |after: Duration| start.checked_add(after).unwrap_or(Timestamp::MAX);
         if let Some(printed) = &self.printed {
-            return printed.iter().map(|(after, text)| Line { at: at(*after), text: text.clone() }).collect();
+            return printed.lines.clone();
         }
         let mut lines: Vec<Line> = self
             .greeting()
@@ -148,43 +202,41 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Returns the lines that a command prints, with the time after its start.
-fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -> Vec<(Duration, String)> {
-    let outcome = Session::new(context).start(argv, started_at);
-    let (mut lines, mut after, mut open) = (Vec::new(), Duration::ZERO, String::new());
-    for effect in outcome.effects {
-        match effect {
-            ShellEffect::Out(text) | ShellEffect::Err(text) => {
-                open.push_str(&text);
-                while let Some(end) = open.find('\n') {
-                    let rest = open.split_off(end + 1);
-                    open.pop();
-                    lines.push((after, std::mem::replace(&mut open, rest)));
-                }
-            }
-            ShellEffect::Sleep(time) => after = after.saturating_add(time),
-            // A log has no input.
-            ShellEffect::Copy | ShellEffect::Drain | ShellEffect::Shell => {}
-        }
-    }
-    if !open.is_empty() {
-        lines.push((after, open));
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::entrypoint::{argv, image_of, is_simulated};
     use serde_json::{Value, json};
+    use userland::launch::launch;
+    use userland::process::processes::ContainerSetup;
+    use userland::process::streams::Streams;
+    use userland::tree::mounts::FileTree;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
     }
 
+    /// Runs the container's command, if it is simulated.
+    fn printed(container: &Container, run: &Run, to: Timestamp) -> Option<Printed> {
+        let setup = ContainerSetup {
+            hostname: "c".to_owned(),
+            tree: FileTree::new(image_of(container).files(run.started_at), false),
+            env: BTreeMap::new(),
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+            working_dir: "/".to_owned(),
+            started_at: run.started_at,
+        };
+        let mut processes = Processes::new(setup, launch);
+        processes.start(argv(container), Streams::of_log(false, false));
+        is_simulated(container).then(|| Printed::up_to(to, &mut processes, run))
+    }
+
     fn said(container: Value, story: &LogStory, run: &Run, to: i64) -> String {
         let container: Container = serde_json::from_value(container).unwrap();
-        let (lines, next) = Output::new(&container, story, &ContainerContext::default(), run).lines(None, at(to));
+        let printed = printed(&container, run, at(to));
+        let (lines, next) = Output::new(&container, story, printed, run).lines(None, at(to));
         let line = |line: &Line| format!("{} {}\n", line.at.duration_since(at(0)).as_secs(), line.text);
         let next = next.map(|next| format!("next {}\n", next.duration_since(at(0)).as_secs()));
         lines.iter().map(line).chain(next).collect()
@@ -226,7 +278,7 @@ mod tests {
         let run = Run { number: 0, started_at: at(0), end: None };
         let story = LogStory { lines: vec!["tick".into()], every: Some(Duration::from_millis(100)) };
         let container = Container { name: "c".into(), ..Container::default() };
-        let output = Output::new(&container, &story, &ContainerContext::default(), &run);
+        let output = Output::new(&container, &story, None, &run);
         let (lines, next) = output.lines(None, at(1_000_000));
         assert_eq!(lines.len(), 1 + MAX_LINES as usize + 1);
         assert_eq!(next, Some(at(1_000_000) + Duration::from_millis(100)));

@@ -12,8 +12,8 @@ use crate::agent::plain_text::Refusal;
 use crate::agent::stream::upgrade::Upgrade;
 use crate::agent::target::ContainerRef;
 use crate::fleet::Fleet;
+use crate::pod::entrypoint::interactive_command;
 use crate::pod::story::ContainerKind;
-use crate::shell::entrypoint::interactive_command;
 use axum::body::Body;
 use client::{Patch, PatchOptions};
 use http::{Response, StatusCode};
@@ -82,23 +82,21 @@ async fn run(
     (mut reader, mut writer): (Reader, Writer),
 ) {
     let env = fleet.env().clone();
-    let context = container.context(&fleet, &container_ref.node).await;
+    let Ok(run) = run_of(&container, false) else { return };
+    let processes = container.processes(&fleet, &container_ref.node, &run).await;
     let mut terminal = Terminal::new(&env, options, &mut reader, &mut writer);
     let ended = match &request {
-        CommandRequest::Exec(argv) => terminal.run(&context, argv).await.map(|code| exit_status(argv, code)),
-        CommandRequest::Attach => {
-            let Ok(run) = run_of(&container, false) else { return };
-            match interactive_command(&container.container).filter(|_| options.stdin) {
-                Some(argv) => match terminal.run(&context, &argv).await {
-                    Ok(code) => {
-                        end_run(&fleet, &container_ref, &container, &run, code).await;
-                        Ok(exit_status(&[], 0))
-                    }
-                    client_gone => client_gone.map(|_| Value::Null),
-                },
-                None => attach(terminal, Log::from_now(&fleet, container_ref, container, run, context)).await,
-            }
-        }
+        CommandRequest::Exec(argv) => terminal.run(&processes, argv).await.map(|code| exit_status(argv, code)),
+        CommandRequest::Attach => match interactive_command(&container.container).filter(|_| options.stdin) {
+            Some(argv) => match terminal.run(&processes, &argv).await {
+                Ok(code) => {
+                    end_run(&fleet, &container_ref, &container, &run, code).await;
+                    Ok(exit_status(&[], 0))
+                }
+                client_gone => client_gone.map(|_| Value::Null),
+            },
+            None => attach(terminal, Log::from_now(&fleet, container_ref, container, run, processes)).await,
+        },
     };
     if let Ok(status) = ended {
         writer.close(&status).await;

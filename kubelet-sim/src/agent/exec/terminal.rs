@@ -1,13 +1,17 @@
-//! Runs a command for a client: performs the effects that the shell lists, until the command ends or the client goes.
+//! Runs a command for a client: passes input and output on, until the command ends or the client goes.
 //!
 //! Corresponds to exec in pkg/kubelet/kuberuntime, and to the line discipline of a terminal.
 
 use super::channels::{Channel, Input, Reader, Writer};
 use super::options::{StreamOptions, TerminalSize};
-use crate::shell::session::{ContainerContext, Session, ShellEffect};
+use crate::runtime::SharedProcesses;
 use component_base::env::Env;
-use futures::future::BoxFuture;
 use std::time::Duration;
+use userland::launch::start_error;
+use userland::process::kernel::Pid;
+use userland::process::signal::Signal;
+use userland::process::streams::{Streams, TerminalSize as TerminalRows};
+use userland::tree::actor::Actor;
 
 /// The longest line of input; the rest of a longer one is dropped.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -15,7 +19,11 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 const INTERRUPT: u8 = 3;
 /// Ctrl-D: ends the input.
 const END_OF_INPUT: u8 = 4;
-const EXIT_INTERRUPTED: i32 = 130;
+/// The exit code for a program that the container does not have.
+const NOT_FOUND: i32 = 127;
+/// The shortest time until processes are looked at again; and the longest, when nothing is due in theirs.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The client has disconnected.
 #[derive(Debug)]
@@ -29,6 +37,8 @@ pub struct Terminal<'a> {
     pub writer: &'a mut Writer,
     /// Input that no program has read yet.
     typed: Vec<u8>,
+    /// The line that is being typed into a terminal.
+    line: Vec<u8>,
     /// True once the input has ended.
     ended: bool,
     /// The size that the client sent last.
@@ -37,129 +47,139 @@ pub struct Terminal<'a> {
 
 impl<'a> Terminal<'a> {
     pub fn new(env: &'a Env, options: StreamOptions, reader: &'a mut Reader, writer: &'a mut Writer) -> Self {
-        Self { env, options, reader, writer, typed: Vec::new(), ended: !options.stdin, size: None }
+        Self { env, options, reader, writer, typed: Vec::new(), line: Vec::new(), ended: !options.stdin, size: None }
     }
 
     /// Runs a program to its end; returns its exit code.
-    pub async fn run(&mut self, context: &ContainerContext, argv: &[String]) -> Result<i32, ClientGone> {
-        let mut session = Session::new(context).with_terminal(self.terminal());
-        let outcome = session.start(argv, self.env.wall());
-        let code = self.perform(&mut session, outcome.effects).await?;
-        Ok(code.unwrap_or(outcome.exit_code))
-    }
-
-    /// Returns rows and columns, (0, 0) until the client sends them; `None` without a TTY.
-    fn terminal(&self) -> Option<(u16, u16)> {
-        self.options.tty.then(|| self.size.map_or((0, 0), |size| (size.rows, size.columns)))
-    }
-
-    /// Performs effects. Returns an exit code when one of them has its own: a shell, or an interruption.
-    async fn perform(
-        &mut self,
-        session: &mut Session<'_>,
-        effects: Vec<ShellEffect>,
-    ) -> Result<Option<i32>, ClientGone> {
-        let mut code = None;
-        for effect in effects {
-            match effect {
-                ShellEffect::Out(text) => self.print(Channel::Stdout, &text).await?,
-                ShellEffect::Err(text) => self.print(Channel::Stderr, &text).await?,
-                ShellEffect::Sleep(time) => {
-                    if self.is_interrupted_within(time).await? {
-                        return Ok(Some(EXIT_INTERRUPTED));
-                    }
-                }
-                ShellEffect::Copy => {
-                    while let Some(line) = self.line().await? {
-                        self.print(Channel::Stdout, &line).await?;
-                    }
-                }
-                ShellEffect::Drain => while self.line().await?.is_some() {},
-                ShellEffect::Shell => code = Some(self.shell(session).await?),
-            }
-        }
-        Ok(code)
-    }
-
-    /// Runs an interactive shell. The future is boxed because a shell may start another.
-    fn shell<'b, 's: 'b>(&'b mut self, session: &'b mut Session<'s>) -> BoxFuture<'b, Result<i32, ClientGone>> {
-        Box::pin(async move {
-            let mut last = 0;
-            loop {
-                if self.options.tty {
-                    self.print(Channel::Stdout, "# ").await?;
-                }
-                let Some(line) = self.line().await? else { return Ok(last) };
-                session.terminal = self.terminal();
-                let outcome = session.line(line.trim_end_matches('\n'), self.env.wall());
-                let code = self.perform(session, outcome.effects).await?;
-                last = code.unwrap_or(outcome.exit_code);
-                if outcome.exited {
-                    return Ok(last);
+    pub async fn run(&mut self, processes: &SharedProcesses, argv: &[String]) -> Result<i32, ClientGone> {
+        let now = self.env.wall();
+        let started = {
+            let mut processes = processes.lock();
+            processes.advance_to(now);
+            let name = argv.first().map(String::as_str).unwrap_or_default();
+            let user = Actor { now, ..processes.user().clone() };
+            match start_error(processes.tree(), &user, processes.env(), name) {
+                Some(why) => Err(why),
+                None => {
+                    let streams = Streams::of_client(self.options.stdin, self.options.tty);
+                    processes.start(argv.to_vec(), streams).ok_or("too many processes".to_owned())
                 }
             }
-        })
-    }
-
-    async fn print(&mut self, channel: Channel, text: &str) -> Result<(), ClientGone> {
-        // A terminal has one output, and needs a carriage return before every line feed.
-        let (channel, text) = match self.options.tty {
-            true => (Channel::Stdout, text.replace('\n', "\r\n")),
-            false => (channel, text.to_owned()),
         };
-        let is_wanted = if channel == Channel::Stderr { self.options.stderr } else { self.options.stdout };
-        if !is_wanted || text.is_empty() || self.writer.write(channel, text.as_bytes()).await {
-            return Ok(());
-        }
-        Err(ClientGone)
+        let pid = match started {
+            Ok(pid) => pid,
+            Err(why) => {
+                let text = format!(
+                    "OCI runtime exec failed: exec failed: unable to start container process: {why}: unknown\n"
+                );
+                self.print(Channel::Stderr, text.as_bytes()).await?;
+                return Ok(NOT_FOUND);
+            }
+        };
+        let ended = self.drive(processes, pid).await;
+        processes.lock().forget(pid);
+        ended
     }
 
-    /// Reads the next line with its line break, or the rest before the end of the input.
-    async fn line(&mut self) -> Result<Option<String>, ClientGone> {
-        let mut line = Vec::new();
+    /// Passes input and output on until the process ends.
+    async fn drive(&mut self, processes: &SharedProcesses, pid: Pid) -> Result<i32, ClientGone> {
+        let env = self.env.clone();
         loop {
-            let typed = std::mem::take(&mut self.typed);
-            for (at, byte) in typed.iter().copied().enumerate() {
-                let rest = || typed[at + 1..].to_vec();
+            let now = env.wall();
+            self.pass_input(processes, pid).await?;
+            let (outputs, end, next, has_room) = {
+                let mut processes = processes.lock();
+                if let Some(size) = self.size {
+                    processes.resize(TerminalRows { rows: size.rows, columns: size.columns });
+                }
+                processes.advance_to(now);
+                let has_room = processes.write_input(pid, &[]);
+                (processes.take_outputs(pid), processes.end_of(pid), processes.next_wake(), has_room)
+            };
+            for output in &outputs {
+                let channel = if output.descriptor == 2 { Channel::Stderr } else { Channel::Stdout };
+                self.print(channel, &output.bytes).await?;
+            }
+            match end {
+                Some((_, status)) => return Ok(status.code()),
+                // A process that waited for room may go on.
+                None if !outputs.is_empty() => continue,
+                None => {}
+            }
+            let due = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default().max(SHORTEST_PAUSE));
+            let over = async {
+                match due {
+                    Some(due) => env.sleep(due).await,
+                    None => env.sleep(LONGEST_PAUSE).await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = over => {}
+                read = self.read(), if has_room => read?,
+            }
+        }
+    }
+
+    /// Gives what the client has sent to the process: as it is, or line by line from a terminal.
+    async fn pass_input(&mut self, processes: &SharedProcesses, pid: Pid) -> Result<(), ClientGone> {
+        let typed = std::mem::take(&mut self.typed);
+        if !self.options.tty {
+            processes.lock().write_input(pid, &typed);
+        } else {
+            for byte in typed {
                 match byte {
-                    b'\r' | b'\n' if self.options.tty => {
-                        self.print(Channel::Stdout, "\n").await?;
-                        self.typed = rest();
+                    b'\r' | b'\n' => {
+                        self.print(Channel::Stdout, b"\n").await?;
+                        let mut line = std::mem::take(&mut self.line);
                         line.push(b'\n');
-                        return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+                        processes.lock().write_input(pid, &line);
                     }
-                    b'\n' => {
-                        self.typed = rest();
-                        line.push(byte);
-                        return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+                    INTERRUPT => {
+                        self.line.clear();
+                        self.print(Channel::Stdout, b"^C\n").await?;
+                        processes.lock().signal(pid, Signal::Interrupt);
                     }
-                    INTERRUPT if self.options.tty => {
-                        self.print(Channel::Stdout, "^C\n").await?;
-                        self.typed = rest();
-                        return Ok(Some("\n".to_owned()));
-                    }
-                    END_OF_INPUT if self.options.tty && line.is_empty() => {
-                        self.typed = rest();
-                        return Ok(None);
-                    }
-                    8 | 127 if self.options.tty => {
-                        let erased = if line.pop().is_some() { "\u{8} \u{8}" } else { "" };
+                    END_OF_INPUT if self.line.is_empty() => processes.lock().close_input(pid),
+                    8 | 127 => {
+                        let erased: &[u8] = if self.line.pop().is_some() { b"\x08 \x08" } else { b"" };
                         self.print(Channel::Stdout, erased).await?;
                     }
-                    byte if line.len() < MAX_LINE_BYTES => {
-                        line.push(byte);
-                        if self.options.tty && !byte.is_ascii_control() {
+                    byte if self.line.len() < MAX_LINE_BYTES => {
+                        self.line.push(byte);
+                        if !byte.is_ascii_control() {
                             self.writer.write(Channel::Stdout, &[byte]).await;
                         }
                     }
                     _ => {}
                 }
             }
-            if self.ended {
-                return Ok((!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned()));
-            }
-            self.read().await?;
         }
+        if self.ended && self.options.stdin && !self.options.tty {
+            processes.lock().close_input(pid);
+        }
+        Ok(())
+    }
+
+    async fn print(&mut self, channel: Channel, bytes: &[u8]) -> Result<(), ClientGone> {
+        let mut with_returns = Vec::new();
+        // A terminal has one output, and needs a carriage return before every line feed.
+        let (channel, bytes) = match self.options.tty {
+            true => {
+                let parts = bytes.split_inclusive(|byte| *byte == b'\n');
+                parts.for_each(|part| match part.strip_suffix(b"\n") {
+                    Some(line) => with_returns.extend([line, b"\r\n"].concat()),
+                    None => with_returns.extend(part),
+                });
+                (Channel::Stdout, with_returns.as_slice())
+            }
+            false => (channel, bytes),
+        };
+        let is_wanted = if channel == Channel::Stderr { self.options.stderr } else { self.options.stdout };
+        if !is_wanted || bytes.is_empty() || self.writer.write(channel, bytes).await {
+            return Ok(());
+        }
+        Err(ClientGone)
     }
 
     async fn read(&mut self) -> Result<(), ClientGone> {
@@ -178,30 +198,6 @@ impl<'a> Terminal<'a> {
         Ok(())
     }
 
-    /// Waits for `time` and reads meanwhile, to notice Ctrl-C and a client that disconnects.
-    async fn is_interrupted_within(&mut self, time: Duration) -> Result<bool, ClientGone> {
-        let env = self.env.clone();
-        let deadline = env.now().checked_add(time);
-        loop {
-            if self.options.tty && self.typed.contains(&INTERRUPT) {
-                self.typed.clear();
-                self.print(Channel::Stdout, "^C\n").await?;
-                return Ok(true);
-            }
-            let over = async {
-                match deadline {
-                    Some(deadline) => env.sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = over => return Ok(false),
-                read = self.read(), if self.typed.len() < MAX_LINE_BYTES => read?,
-            }
-        }
-    }
-
     /// Echoes what is typed while a log is shown instead of a command. Waits for ever once the input has ended. It may
     /// be dropped while it waits, and nothing is lost.
     pub async fn echo(&mut self) -> Result<(), ClientGone> {
@@ -215,10 +211,11 @@ impl<'a> Terminal<'a> {
             return std::future::pending().await;
         }
         let typed = std::mem::take(&mut self.typed);
-        self.print(Channel::Stdout, &String::from_utf8_lossy(&typed).replace('\r', "\n")).await
+        let text = String::from_utf8_lossy(&typed).replace('\r', "\n");
+        self.print(Channel::Stdout, text.as_bytes()).await
     }
 
     pub async fn show(&mut self, text: &str) -> Result<(), ClientGone> {
-        self.print(Channel::Stdout, text).await
+        self.print(Channel::Stdout, text.as_bytes()).await
     }
 }

@@ -5,10 +5,10 @@
 use crate::pod::handlers::hook::post_start;
 use crate::pod::handlers::probe::{FailedProbe, Findings, ProbeEnd, ProbeRun};
 use crate::pod::handlers::target;
+use crate::pod::outcomes::Outcomes;
 use crate::pod::progress::{Progress, RunAttempt};
 use crate::pod::state::running;
 use crate::pod::story::ContainerKind;
-use crate::pod::story::outcomes::Outcomes;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStatus, Probe};
 use proto::kinds::jiff::Timestamp;
@@ -89,7 +89,7 @@ impl Prober<'_, '_> {
         let outcomes = match story {
             Some(story) => story,
             None => {
-                by_itself = Outcomes::always(target::outcome(self.view, spec));
+                by_itself = target::outcomes(self.view, spec);
                 &by_itself
             }
         };

@@ -4,8 +4,8 @@
 //!
 //! Deviation: nothing is really run or asked. A command whose end the simulated shell cannot predict succeeds at once.
 
+use crate::pod::entrypoint;
 use crate::pod::handlers::target::listens;
-use crate::shell::entrypoint;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::{Container, LifecycleHandler, PodSpec};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //! Deviation: the first probe runs `initialDelaySeconds` after the container's start. A kubelet's ticker starts before
 //! the container does, so that its first probe may come up to a period later.
 
+use crate::pod::outcomes::{Outcome, Outcomes};
 use crate::pod::progress::ProbeCounts;
-use crate::pod::story::outcomes::{Outcome, Outcomes};
 use proto::kinds::api::core::v1::Probe;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;

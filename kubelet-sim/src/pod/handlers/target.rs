@@ -1,25 +1,35 @@
 //! What a probe asks of a simulated container when no story says what it finds, and how a failure reads.
 //!
-//! Corresponds to pkg/probe. A declared port answers, whatever the path. A command runs in the simulated shell.
+//! Corresponds to pkg/probe. A declared port answers, whatever the path. A command runs beside the container's own, if
+//! that is simulated.
 //!
 //! Deviation: nothing is really asked. A probe of a port fails if containers of the pod declare ports, but not this one;
-//! a pod that declares none answers on all. A command whose end the simulated shell cannot predict succeeds.
+//! a pod that declares none answers on all. A command that uses files of which nothing is known succeeds.
 
-use crate::pod::story::outcomes::Outcome;
+use crate::pod::entrypoint;
+use crate::pod::outcomes::{Outcome, Outcomes};
 use crate::pod::view::ContainerView;
-use crate::shell::entrypoint;
 use component_base::duration::format_duration;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::{Container, ContainerPort, PodSpec, Probe};
 use std::time::Duration;
 
-/// Returns the outcome of a probe that no story decides.
-pub fn outcome(view: &ContainerView<'_>, probe: &Probe) -> Outcome {
+/// Returns the outcomes of a probe that no story decides.
+pub fn outcomes(view: &ContainerView<'_>, probe: &Probe) -> Outcomes {
     let succeeds = match (&probe.exec, port(&view.spec, probe)) {
+        (Some(exec), _) if entrypoint::is_simulated(&view.spec) => {
+            let command = exec.command.clone().unwrap_or_default();
+            let changes = entrypoint::outcomes_beside(&view.spec, &command, timeout(probe));
+            return Outcomes::of_changes(&changes);
+        }
         (Some(exec), _) => {
-            let shell = Container { command: exec.command.clone(), env: view.spec.env.clone(), ..Default::default() };
-            match entrypoint::known_end(&shell) {
-                Some(end) if end.after.is_none_or(|after| after >= timeout(probe)) => return Outcome::Timeout,
+            let Container { image, env, volume_mounts, working_dir, .. } = view.spec.clone().into_owned();
+            let command = exec.command.clone();
+            let shell = Container { image, env, volume_mounts, working_dir, command, ..Default::default() };
+            match entrypoint::known_end_of_other(&shell) {
+                Some(end) if end.after.is_none_or(|after| after >= timeout(probe)) => {
+                    return Outcomes::always(Outcome::Timeout);
+                }
                 Some(end) => end.exit_code == 0,
                 None => true,
             }
@@ -28,7 +38,7 @@ pub fn outcome(view: &ContainerView<'_>, probe: &Probe) -> Outcome {
         // A name that no port has, or no handler at all.
         (None, None) => probe.http_get.is_none() && probe.tcp_socket.is_none(),
     };
-    if succeeds { Outcome::Success } else { Outcome::Failure }
+    Outcomes::always(if succeeds { Outcome::Success } else { Outcome::Failure })
 }
 
 /// Returns what a kubelet reports of a probe that did not succeed, as in `HTTP probe failed with statuscode: 503`.

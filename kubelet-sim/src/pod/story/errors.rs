@@ -2,8 +2,8 @@
 //!
 //! A faulty annotation is ignored, and reported by an event of the reason `InvalidStory`.
 
+use crate::pod::outcomes::Outcomes;
 use crate::pod::story::curve::Curve;
-use crate::pod::story::outcomes::Outcomes;
 use crate::pod::story::parse_exit_codes;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::{Container, PodSpec, Probe};

@@ -28,13 +28,12 @@
 //! run -it`) runs until its user ends it; then the annotations `run-for` and `exit-code` of its container are set.
 
 pub mod curve;
-pub mod outcomes;
 pub mod errors;
 pub mod usage;
 
 use crate::config::Latency;
-use crate::pod::story::outcomes::Outcomes;
-use crate::shell::entrypoint;
+use crate::pod::entrypoint;
+use crate::pod::outcomes::Outcomes;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
 use std::collections::BTreeMap;

@@ -45,6 +45,17 @@ impl Outcomes {
         Self(vec![Part { begins: Duration::ZERO, pattern: Pattern::Steady(outcome) }])
     }
 
+    /// Makes outcomes of changes: each holds from its time on. Before the first everything succeeds.
+    pub fn of_changes(changes: &[(Duration, Outcome)]) -> Self {
+        let part =
+            |(begins, outcome): &(Duration, Outcome)| Part { begins: *begins, pattern: Pattern::Steady(*outcome) };
+        let parts: Vec<Part> = changes.iter().map(part).collect();
+        match parts.first() {
+            Some(first) if first.begins.is_zero() => Self(parts),
+            _ => Self(Self::always(Outcome::Success).0.into_iter().chain(parts).collect()),
+        }
+    }
+
     /// Parses a story such as `ok, fail@30s, flap 10s/5s@2m`. Each word holds from the time behind its `@`, and the
     /// first from the start. Before the first time everything succeeds.
     pub fn parse(text: &str) -> Result<Self, String> {

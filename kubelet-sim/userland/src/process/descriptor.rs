@@ -1,0 +1,36 @@
+//! What a file descriptor of a process leads to.
+
+use super::pipe::{ReadEnd, WriteEnd};
+use super::sink::Sink;
+use crate::tree::node::{Device, NodeRef};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A file that was opened, with the position in it. Descriptors that were copied share the position.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub node: NodeRef,
+    pub path: String,
+    pub offset: Mutex<usize>,
+    pub appends: bool,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Descriptor {
+    Reader(ReadEnd),
+    Writer(WriteEnd),
+    /// An output that leaves the container, as descriptor 1 or 2.
+    Sink(Sink, u8),
+    File(Arc<OpenFile>),
+    Device(Device),
+    /// A terminal: typed input and an output.
+    Terminal(ReadEnd, Sink),
+}
+
+impl Descriptor {
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal(..))
+    }
+}

@@ -1,0 +1,52 @@
+//! The files of `/proc` that programs read: mounts, status and command line.
+
+use super::kernel::{Kernel, Pid};
+use crate::tree::actor::Actor;
+
+/// Capabilities that a container runtime gives to root by default.
+const DEFAULT_CAPABILITIES: u64 = 0xa804_25fb;
+
+/// Returns the content of a file of `/proc`; `None` for a path that is no such file.
+pub fn content(kernel: &Kernel, own: Pid, user: &Actor, path: &str) -> Option<String> {
+    let path = path.strip_prefix("/proc/")?;
+    let (process, file) = path.split_once('/').unwrap_or(("self", path));
+    let pid = if process == "self" { own } else { process.parse().ok()? };
+    let (command, parent, uid) =
+        kernel.entry(pid, |entry| (entry.command.clone(), entry.parent, entry.uid)).filter(|_| !file.is_empty())?;
+    Some(match file {
+        "mounts" => {
+            let line = |(fs_type, at, flags): (&str, &str, &str)| format!("{fs_type} {at} {fs_type} {flags} 0 0\n");
+            mounts(kernel).iter().map(|(fs_type, at, flags)| line((fs_type, at, flags))).collect()
+        }
+        "mountinfo" => {
+            let mounts = mounts(kernel);
+            let lines = mounts.iter().enumerate().map(|(number, (fs_type, at, flags))| {
+                format!("{} 1 0:{} / {at} {flags} - {fs_type} {fs_type} {flags}\n", number + 100, number + 50)
+            });
+            lines.collect()
+        }
+        "cmdline" => format!("{}\0", command.replace(' ', "\0")),
+        "comm" => {
+            format!("{}\n", command.split(' ').next().and_then(|word| word.rsplit('/').next()).unwrap_or_default())
+        }
+        "status" => {
+            let name = command.split(' ').next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+            let groups: Vec<String> = user.groups.iter().map(u32::to_string).collect();
+            let effective = if uid == 0 { DEFAULT_CAPABILITIES } else { 0 };
+            let (gid, groups) = (user.gid, groups.join(" "));
+            format!(
+                "Name:\t{name}\nState:\tS (sleeping)\nPid:\t{pid}\nPPid:\t{parent}\n\
+                 Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\nGroups:\t{groups}\n\
+                 CapPrm:\t{effective:016x}\nCapEff:\t{effective:016x}\nCapBnd:\t{DEFAULT_CAPABILITIES:016x}\n"
+            )
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the type, path and flags of each mount.
+fn mounts(kernel: &Kernel) -> Vec<(String, String, &'static str)> {
+    let mounts = kernel.tree.mounts().iter();
+    let flags = |is_read_only| if is_read_only { "ro,relatime" } else { "rw,relatime" };
+    mounts.map(|(at, mount)| (mount.fs_type.clone(), at.clone(), flags(mount.is_read_only))).collect()
+}
