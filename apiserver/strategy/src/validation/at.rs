@@ -86,7 +86,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Returns a field that only some of the types define which share a check. A type without it yields null.
+    /// Returns a field that not all types of a shared check define. It is null in a type without it.
     pub fn field_if_defined(&self, name: &str) -> At<'a> {
         let schema = self.schema.filter(|schema| schema.field(name).is_some());
         At { schema, ..self.clone() }.field(name)
@@ -147,7 +147,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Nothing there, or nothing in it.
+    /// True for an absent value, and for an empty text, list or map.
     pub fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
@@ -156,12 +156,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Something is there, be it empty.
+    /// True for a value that is present, even if it is empty.
     pub fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
-    /// The text, or the empty one.
+    /// Returns the text; the empty text for any other value.
     pub fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
@@ -170,28 +170,28 @@ impl<'a> At<'a> {
         self.value.as_i64()
     }
 
-    /// True only where it says so.
+    /// Returns true for the value `true` alone.
     pub fn is_true(&self) -> bool {
         self.value.as_bool().unwrap_or(false)
     }
 
-    // Errors at this place.
+    // Errors with this path.
 
     pub fn invalid(&self, detail: impl fmt::Display) -> FieldError {
         FieldError::invalid(self.path.clone(), self.value, detail)
     }
 
-    /// `invalid` for a text that may be absent, which counts as empty.
+    /// Like `invalid`, for a text that counts as empty if it is absent.
     pub fn invalid_text(&self, detail: impl fmt::Display) -> FieldError {
         FieldError::invalid(self.path.clone(), &json!(self.text()), detail)
     }
 
-    /// `invalid` with another value than the one that is there.
+    /// Like `invalid`, with another value in the message.
     pub fn invalid_as(&self, value: &Value, detail: impl fmt::Display) -> FieldError {
         FieldError::invalid(self.path.clone(), value, detail)
     }
 
-    /// `invalid` with a value that is written out already, as Go writes a struct.
+    /// Like `invalid`, with a value that is formatted already, as Go prints a struct.
     pub fn invalid_shown(&self, shown: impl fmt::Display, detail: impl fmt::Display) -> FieldError {
         let message = format!("Invalid value: {shown}: {detail}");
         FieldError { field: self.path.clone(), reason: "FieldValueInvalid", message }
@@ -223,7 +223,7 @@ impl<'a> At<'a> {
 
     // Common checks.
 
-    /// Required, and one of the words given.
+    /// Checks a required value that must be one of the given words.
     pub fn check_enum(&self, allowed: &[&str], errors: &mut Errors) {
         if self.text().is_empty() {
             errors.push(self.required(""));
@@ -232,7 +232,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// One of the words given, if anything.
+    /// Checks an optional value that must be one of the given words.
     pub fn check_optional_enum(&self, allowed: &[&str], errors: &mut Errors) {
         if self.is_set() && !allowed.contains(&self.text()) {
             errors.push(self.not_supported(allowed));
@@ -251,12 +251,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Every complaint of a name check about the text that is here.
+    /// Adds every error of a name check for the text.
     pub fn check(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
         errors.extend(name(self.text()).into_iter().map(|complaint| self.invalid_text(complaint)));
     }
 
-    /// `check` where anything is there; else the value is required.
+    /// Like `check`, for a required value.
     pub fn check_required(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
         if self.text().is_empty() {
             errors.push(self.required(""));
@@ -285,7 +285,7 @@ impl<'a> At<'a> {
 
 pub const IMMUTABLE: &str = "field is immutable";
 
-/// `must be between 1 and 65535, inclusive`
+/// Checks a port number: from 1 to 65535.
 pub fn check_port_number(at: &At<'_>, errors: &mut Errors) {
     let port = at.integer().unwrap_or(0);
     if !(1..=65535).contains(&port) {
@@ -293,7 +293,7 @@ pub fn check_port_number(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the name of a port.
+/// Returns the faults of a port's name.
 pub fn port_name(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if text.len() > 15 {
@@ -314,12 +314,12 @@ pub fn port_name(text: &str) -> Vec<String> {
     complaints
 }
 
-/// A port by number or by name.
+/// Checks a port that is given by number or by name.
 pub fn check_port_number_or_name(at: &At<'_>, errors: &mut Errors) {
     if at.value.is_string() { at.check(port_name, errors) } else { check_port_number(at, errors) }
 }
 
-/// An IP address as Go reads it: octets may begin with zeros.
+/// Parses an IP address as Go does: octets may have leading zeros.
 pub fn lenient_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse() {
         return Some(ip);
@@ -342,7 +342,7 @@ fn is_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// What is wrong with an IP address, canonical or not.
+/// Returns the faults of an IP address, which need not be canonical.
 pub fn ip(text: &str) -> Vec<String> {
     let Some(ip) = lenient_ip(text) else {
         return vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()];
@@ -353,7 +353,7 @@ pub fn ip(text: &str) -> Vec<String> {
     if is_mapped(ip) { vec!["must not be an IPv4-mapped IPv6 address".to_owned()] } else { Vec::new() }
 }
 
-/// The same for newer fields, which take an address in one form alone.
+/// Returns the faults of an IP address in a newer field, where it has to be canonical.
 pub fn canonical_ip(text: &str) -> Vec<String> {
     let complaints = ip(text);
     match text.parse::<IpAddr>() {
@@ -366,7 +366,7 @@ fn not_canonical(text: &str) -> String {
     format!("must be in canonical form ({text:?})")
 }
 
-/// A range of addresses as Go reads it, without the bits beyond its prefix.
+/// Parses an IP range as Go does. Bits beyond the prefix are cleared.
 pub fn lenient_cidr(text: &str) -> Option<IpNet> {
     let (address, length) = text.split_once('/')?;
     let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
@@ -374,7 +374,7 @@ pub fn lenient_cidr(text: &str) -> Option<IpNet> {
     Some(net.trunc())
 }
 
-/// What is wrong with a range of addresses, canonical or not.
+/// Returns the faults of an IP range, which need not be canonical.
 pub fn cidr(text: &str) -> Vec<String> {
     let Some(net) = lenient_cidr(text) else {
         return vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()];
@@ -391,7 +391,7 @@ pub fn cidr(text: &str) -> Vec<String> {
     vec![complaint.to_owned()]
 }
 
-/// The same for newer fields, which take a range in one form alone.
+/// Returns the faults of an IP range in a newer field, where it has to be canonical.
 pub fn canonical_cidr(text: &str) -> Vec<String> {
     let complaints = cidr(text);
     match lenient_cidr(text) {
@@ -400,7 +400,7 @@ pub fn canonical_cidr(text: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with an address and the length of its network's prefix, in their one form.
+/// Returns the faults of an address with a prefix length, which has to be canonical.
 pub fn interface_address(text: &str) -> Vec<String> {
     let parsed = lenient_cidr(text).and_then(|net| Some((net, lenient_ip(text.split_once('/')?.0)?)));
     let Some((net, ip)) = parsed else {
@@ -412,7 +412,7 @@ pub fn interface_address(text: &str) -> Vec<String> {
     if canonical == text { Vec::new() } else { vec![not_canonical(&canonical)] }
 }
 
-/// The text is an IP address, canonical or not.
+/// Checks that the text is an IP address, which need not be canonical.
 pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
     at.check(ip, errors);
 }

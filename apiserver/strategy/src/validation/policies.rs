@@ -1,4 +1,5 @@
-//! Admission policies in CEL and their bindings: every expression compiles, over what it may speak of.
+//! Validates admission policies in CEL and their bindings. Every expression has to compile with the variables that it may
+//! use.
 //!
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
@@ -75,12 +76,13 @@ fn param_kind(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether conditions are what they were, and over the same: then whatever is wrong with them was wrong before.
+/// Returns true if an update keeps the match conditions and the kind of parameters. Such conditions are not checked
+/// again.
 fn keeps_conditions(new: &At<'_>, old: &At<'_>) -> bool {
     ["paramKind", "matchConditions"].iter().all(|field| new.field(field).value == old.field(field).value)
 }
 
-/// What both kinds of policies have; answers what their expressions may speak of.
+/// Validates what both kinds of policies share. Returns the variables of their expressions.
 fn policy(spec: &At<'_>, old: Option<&At<'_>>, has_patches: bool, operations: &[&str], errors: &mut Errors) -> Scope {
     spec.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
     param_kind(&spec.field("paramKind"), errors);
@@ -93,7 +95,7 @@ fn policy(spec: &At<'_>, old: Option<&At<'_>>, has_patches: bool, operations: &[
         if rules.is_empty() {
             errors.push(rules.required(""));
         }
-        // Those that no kind of policy knows are told of already.
+        // Operations that no policy knows have an error already.
         let asked = rules.items().flat_map(|rule| rule.field("operations").items().collect::<Vec<_>>());
         for operation in asked.filter(|asked| webhooks::OPERATIONS.contains(&asked.text())) {
             if !operations.contains(&operation.text()) {
@@ -147,7 +149,7 @@ pub fn validating(_context: &Context<'_>, object: &At<'_>, errors: &mut Errors) 
     validating_policy(object, None, errors);
 }
 
-/// Instead of the whole check.
+/// Validates an update of a ValidatingAdmissionPolicy; creation has more rules.
 pub fn validating_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     validating_policy(new, Some(&old.field("spec")), errors);
 }
@@ -176,7 +178,7 @@ fn validating_policy(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors)
     }
 }
 
-/// What type checking found, and conditions.
+/// Validates the status: warnings of the type checking, and conditions.
 pub fn validating_status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
     let status = object.field("status");
     for warning in status.down("typeChecking.expressionWarnings").items() {
@@ -233,14 +235,14 @@ pub fn mutating(_context: &Context<'_>, object: &At<'_>, errors: &mut Errors) {
     mutating_policy(object, None, errors);
 }
 
-/// Instead of the whole check.
+/// Validates an update of a MutatingAdmissionPolicy; creation has more rules.
 pub fn mutating_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     mutating_policy(new, Some(&old.field("spec")), errors);
 }
 
 fn mutating_policy(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     let spec = object.field("spec");
-    // Nothing is left to be changed of what is deleted.
+    // A deletion cannot be mutated, so that DELETE is no operation here.
     let scope = policy(&spec, old, true, &["*", "CONNECT", "CREATE", "UPDATE"], errors);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
@@ -280,7 +282,7 @@ pub fn binding(_context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
     let spec = binding.field("spec");
     spec.field("policyName").check_required(names::dns1123_subdomain, errors);
     param_ref(&spec.field("paramRef"), errors);
-    // Kubernetes writes this path so.
+    // Kubernetes misspells this path.
     match_resources(&At::new(spec.path_of("matchResouces"), spec.field("matchResources").value), errors);
 }
 
@@ -355,8 +357,8 @@ mod tests {
         '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | 1 +\n | \
         ...^";
 
-    /// In Kubernetes old expressions are compiled with all that later releases know. This server knows one release, so
-    /// only conditions, which are not looked at again, may stay wrong.
+    /// Kubernetes compiles stored expressions with the functions of later releases, too. This server knows one release,
+    /// so only unchanged match conditions, which are not checked again, may stay invalid.
     #[test]
     fn conditions_that_stay_as_they_are_may_stay_wrong() {
         let conditions = |expression: &str| json!([{"name": "c", "expression": expression}]);
@@ -527,7 +529,7 @@ mod tests {
         ] {
             assert_eq!(mutations(given.clone()), wanted, "{given}");
         }
-        // Of other kinds of expressions these types are none.
+        // Other kinds of expressions do not have these types.
         assert!(
             validation(json!({"expression": "Object{} == Object{}"}))[0].contains("undeclared reference to 'Object'")
         );

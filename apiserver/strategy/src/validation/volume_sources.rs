@@ -1,4 +1,4 @@
-//! Sources of volumes: what each kind cannot do without and what it may say, in a pod as in a persistent volume.
+//! Validates the volume sources that pods and PersistentVolumes share.
 //!
 //! Corresponds to the validation of sources in pkg/apis/core/validation as far as ValidateVolumes and
 //! ValidatePersistentVolumeSpec share it.
@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::json;
 use std::sync::LazyLock;
 
-/// The fields that a kind of source cannot do without, asked for before anything else.
+/// Required fields by kind of source. They are checked first.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("awsElasticBlockStore", &["volumeID"]),
     ("azureDisk", &["diskName", "diskURI"]),
@@ -29,13 +29,13 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("vsphereVolume", &["volumePath"]),
 ];
 
-/// Returns the source of this kind, or `None` when there is none, or when another one has been found before.
+/// Returns the source of this kind; `None` if there is none, or if another one was found before.
 pub fn the_only<'a>(volume: &At<'a>, kind: &str, found_another: bool, errors: &mut Errors) -> Option<At<'a>> {
     let source = volume.field(kind);
     if !source.is_set() {
         return None;
     }
-    // Kubernetes has other names for some kinds: these in complaints about a second one, and one for all below it.
+    // Kubernetes has other names for some kinds in the error for a second source, and one for all fields below it.
     let second = match kind {
         "cephfs" => "cephFS",
         "downwardAPI" => "downwarAPI",
@@ -56,7 +56,7 @@ pub fn require(at: &At<'_>, fields: &[&str], errors: &mut Errors) {
     }
 }
 
-/// The rules of a kind that are the same wherever it stands.
+/// Validates a source by the rules that hold in pods and PersistentVolumes.
 pub fn validate(kind: &str, source: &At<'_>, errors: &mut Errors) {
     if let Some((_, fields)) = REQUIRED.iter().find(|(name, _)| *name == kind) {
         require(source, fields, errors);
@@ -93,7 +93,7 @@ fn secret_name(source: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Not below 0, whatever the complaint says of the range.
+/// Checks that a number lies between 0 and `max`. The message may name another range, as in Kubernetes.
 fn within(number: &At<'_>, max: i64, why: &str, errors: &mut Errors) {
     if number.integer().is_some_and(|number| !(0..=max).contains(&number)) {
         errors.push(number.invalid(why));
@@ -142,7 +142,7 @@ fn quobyte(source: &At<'_>, errors: &mut Errors) {
     require(source, &["volume"], errors);
 }
 
-/// What Go's `net.SplitHostPort` takes: `host:port`, either of which may be empty, or `[address]:port`.
+/// Splits a text like Go's `net.SplitHostPort`: `host:port`, either of which may be empty, or `[address]:port`.
 fn is_host_and_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {
@@ -190,20 +190,20 @@ fn azure_disk(source: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The complaint about a long volume of an initiator with a name of its own.
+/// The error for a volume name that is too long beside an initiator name.
 pub const LONG_PORTAL: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
                                iscsi.initiatorName is specified.";
 
-/// `<volume>:<portal>` is too long for an initiator with a name of its own.
+/// Returns true if `VOLUME:PORTAL` is too long. With an initiator name, the name of an interface is made from it.
 pub fn has_long_portal(volume_name: &str, source: &At<'_>) -> bool {
     source.field("initiatorName").is_set() && volume_name.len() + ":".len() + source.field("targetPortal").len() > 64
 }
 
-/// An iSCSI disk of a pod, or of the persistent volume of this name.
+/// Validates an iSCSI source of a pod, or of the PersistentVolume with this name.
 pub fn iscsi(source: &At<'_>, persistent_volume: Option<&str>, errors: &mut Errors) {
     require(source, &["targetPortal"], errors);
     if persistent_volume.is_some_and(|name| has_long_portal(name, source)) {
-        // Kubernetes writes some of these fields in small letters.
+        // As in Kubernetes, some of the paths are in lower case.
         let portal = At::new(source.path_of("targetportal"), source.field("targetPortal").value);
         errors.push(portal.invalid_text(LONG_PORTAL));
     }
@@ -237,7 +237,8 @@ fn initiator(at: &At<'_>, other_kind: &str, errors: &mut Errors) {
     }
 }
 
-/// `iqn.2001-04.com.example:disk`, which may have anything before it, `eui.` and 16, `naa.` and 32 letters or digits.
+/// Returns true for a name of the form `iqn.2001-04.com.example:disk`, after any prefix, or for `eui.` with 16 or
+/// `naa.` with 32 letters or digits.
 static INITIATORS: LazyLock<[(&str, Regex); 3]> = LazyLock::new(|| {
     let form = |pattern| Regex::new(pattern).expect("the pattern is a constant that tests use");
     [

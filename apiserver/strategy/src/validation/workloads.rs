@@ -1,4 +1,5 @@
-//! Deployments, replica sets, replication controllers, daemon sets, stateful sets and pod templates.
+//! Validates Deployments, ReplicaSets, ReplicationControllers, DaemonSets, StatefulSets, ControllerRevisions and
+//! PodTemplates.
 //!
 //! Corresponds to pkg/apis/apps/validation.
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
 
-/// A structure as Kubernetes' own errors show it, under the names of its Go fields.
+/// Returns a structure as it is printed in errors, under the names of its Go fields.
 fn shown(at: &At<'_>, go_fields: &[(&str, &str)]) -> String {
     let parts: Vec<String> = go_fields.iter().map(|(go, name)| format!("{go:?}:{}", at.field(name).value)).collect();
     format!("{{{}}}", parts.join(","))
@@ -34,7 +35,7 @@ fn invalid_shown(at: &At<'_>, shown: &str, detail: &str) -> FieldError {
     }
 }
 
-/// The template of a replica set, under a selector that can be read.
+/// Checks the selector and the template of a ReplicaSet. The template is not checked under an invalid selector.
 fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     if selector::is_invalid(&selector) {
@@ -46,7 +47,7 @@ fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
     selector::check_long_running(&template, "ReplicaSet", errors);
 }
 
-/// Where older versions of the API keep what is a field of theirs: the revision to go back to.
+/// Annotation for the field `rollbackTo` of older API versions.
 pub const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Errors) {
@@ -97,7 +98,7 @@ pub fn selector_update(_context: &Context<'_>, object: &At<'_>, old: &At<'_>, er
     object.down("spec.selector").check_unchanged(&old.down("spec.selector"), errors);
 }
 
-/// Counts in a status are not negative, and no part is more than the whole.
+/// Checks that the counts of a status are not negative, and that no part exceeds `replicas`.
 fn replica_counts(status: &At<'_>, counts: &[&str], parts: &[&str], errors: &mut Errors) {
     for count in counts {
         status.field_if_defined(count).check_non_negative(errors);
@@ -134,7 +135,7 @@ pub fn deployment_status(_context: &Context<'_>, deployment: &At<'_>, old: &At<'
 fn collisions(status: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let count = status.field("collisionCount");
     let before = old.down("status.collisionCount").integer();
-    // Nothing is less than any number.
+    // An absent count is less than any number.
     if count.integer() < before {
         errors.push(count.invalid_as(&count.integer().unwrap_or(0).into(), "cannot be decremented"));
     }
@@ -250,12 +251,12 @@ pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     stateful_set_spec(&set.field("spec"), Judged::New, errors);
 }
 
-/// How much of a stateful set's spec is judged: what an update may not change, or what was wrong before, is let be.
+/// The rules for the spec of a StatefulSet. An update skips immutable fields, and a template that was invalid before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
     New,
     Update,
-    /// The template was wrong before.
+    /// An update of an object whose template was invalid before.
     UpdateButTemplate,
 }
 
@@ -297,14 +298,14 @@ fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
         if judged != Judged::UpdateButTemplate {
             pod::template(&filled, errors);
         }
-        // Kubernetes looks at the template's metadata once more.
+        // Kubernetes validates the template's metadata twice.
         pod::template_metadata(&filled, errors);
     }
     selector::check_long_running(&template, "StatefulSet", errors);
 }
 
-/// The template as the controller completes it: every claim is a volume of its name, in place of a volume that has the
-/// same one; host name and subdomain are the controller's.
+/// Returns the template as the controller completes it. Each claim template becomes a volume and replaces one of the
+/// same name. The controller also sets host name and subdomain.
 fn template_with_claims(spec: &At<'_>) -> Value {
     let mut template = spec.field("template").value.clone();
     let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
@@ -404,7 +405,7 @@ pub fn pod_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Erro
     pod::template(&template.field("template"), errors);
 }
 
-/// A revision is what a controller once wrote: an object, and its number.
+/// Validates a ControllerRevision: an object and its number.
 pub fn controller_revision(_context: &Context<'_>, revision: &At<'_>, errors: &mut Errors) {
     revision.field("revision").check_non_negative(errors);
     match revision.field("data").value {
@@ -419,7 +420,7 @@ pub fn controller_revision_update(_context: &Context<'_>, revision: &At<'_>, old
     revision.field("data").check_unchanged(&old.field("data"), errors);
 }
 
-/// Warnings about a template that is new or has changed.
+/// Returns the warnings about a template that is new or has changed.
 pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let counted = |object: &At<'_>| object.down("metadata.generation").value.clone();
     if old.is_some_and(|old| counted(old) == counted(object)) {

@@ -1,4 +1,4 @@
-//! What a claim got, who uses it, and what drivers tell of it.
+//! Validates the status of a ResourceClaim: its allocation, its consumers and the device statuses of drivers.
 //!
 //! Corresponds to validateResourceClaimStatusUpdate, and to dropDeallocatedStatusDevices of the claims' registry.
 
@@ -21,7 +21,7 @@ const MAX_INTERFACE_BYTES: usize = 256;
 const MAX_HARDWARE_ADDRESS_BYTES: usize = 128;
 const MAX_ADDRESSES: usize = 16;
 
-/// Who uses a claim, and what it got: both have to fit together.
+/// Validates an update of the status. Consumers and allocation have to agree.
 pub fn status(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (status, before) = (claim.field("status"), old.field("status"));
     let (consumers, allocation) = (status.field("reservedFor"), status.field("allocation"));
@@ -54,7 +54,7 @@ pub fn status(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut
     }
 }
 
-/// What a device is known by, in an allocation and in what is told of it.
+/// Returns the key of a device in an allocation and in the device statuses.
 fn device_id(device: &Value) -> Value {
     let text = |field: &str| device[field].as_str().unwrap_or_default();
     json!([text("driver"), text("pool"), text("device"), text("shareID")])
@@ -65,7 +65,7 @@ fn allocated(allocation: &Value) -> BTreeSet<String> {
     results.into_iter().flatten().map(|result| device_id(result).to_string()).collect()
 }
 
-/// Nothing is told any more of a device that an update gives back.
+/// Removes the statuses of devices that an update deallocates.
 pub fn forget_given_back(_context: &Context<'_>, claim: &mut Value, old: &Value) {
     let (before, after) = (allocated(&old["status"]["allocation"]), allocated(&claim["status"]["allocation"]));
     let Some(status) = claim.get_mut("status").and_then(Value::as_object_mut) else { return };
@@ -87,7 +87,7 @@ fn device(told: &At<'_>, allocated: &BTreeSet<String>, errors: &mut Errors) {
         share(&told.field("shareID"), errors);
     }
     if !allocated.contains(&device_id(told.value).to_string()) {
-        // The value is a structure that shows nothing of itself.
+        // Go prints this structure without its values.
         let shown = r#"{"Driver":{},"Pool":{},"Device":{},"ShareID":{}}"#;
         errors.push(told.invalid_shown(shown, "must be an allocated device in the claim"));
     }
@@ -124,7 +124,7 @@ fn result(allocation: &At<'_>, requests: &BTreeSet<String>, errors: &mut Errors)
             share(&result.field("shareID"), errors);
         }
     });
-    // The class's and the claim's own.
+    // Configurations of the class and of the claim.
     each(&devices.field("config"), 2 * MAX_CONFIGS, errors, &|config, errors| {
         config.field("source").check_enum(&["FromClaim", "FromClass"], errors);
         requests_of(config, requests, errors);

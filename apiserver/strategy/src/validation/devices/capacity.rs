@@ -1,4 +1,4 @@
-//! How much of a device's capacity one request may take.
+//! Validates the capacity of a device, and the policy for requests of a part of it.
 //!
 //! Corresponds to validateRequestPolicy.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const MAX_VALUES: usize = 10;
 
-/// Only a device that several claims share takes requests for a part.
+/// Validates one capacity. Only a device that several claims share may have a request policy.
 pub fn validate(capacity: &At<'_>, is_shared: bool, errors: &mut Errors) {
     let policy = capacity.field("requestPolicy");
     let most = quantity(&capacity.field("value")).unwrap_or(Quantity::ZERO);
@@ -43,7 +43,7 @@ fn shown(amount: Quantity) -> serde_json::Value {
     json!(amount.to_string())
 }
 
-/// The default is among the values, which are sorted.
+/// Checks that the valid values are sorted and contain the default.
 fn one_of(values: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors) {
     let amounts: Vec<(At<'_>, Quantity)> = values.items().filter_map(|at| Some((at.clone(), quantity(&at)?))).collect();
     for pair in amounts.windows(2).filter(|pair| pair[0].1 > pair[1].1) {

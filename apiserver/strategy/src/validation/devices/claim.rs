@@ -1,4 +1,4 @@
-//! What a claim asks for.
+//! Validates the spec of ResourceClaims and of their templates.
 //!
 //! Corresponds to validateResourceClaimSpec.
 
@@ -26,7 +26,7 @@ pub fn template(_context: &Context<'_>, template: &At<'_>, errors: &mut Errors) 
     spec(&template.down("spec.spec"), errors);
 }
 
-/// Of claims and of their templates: what is asked for stays.
+/// Refuses changes of the spec of a claim or a template.
 pub fn update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     claim.field("spec").check_unchanged(&old.field("spec"), errors);
 }
@@ -51,7 +51,7 @@ fn spec(spec: &At<'_>, errors: &mut Errors) {
     });
 }
 
-/// `request`, and `request/alternative` where there are alternatives.
+/// Returns the names of all requests, and `REQUEST/ALTERNATIVE` for each alternative.
 pub fn request_names(devices: &At<'_>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for request in devices.field("requests").items() {
@@ -64,7 +64,7 @@ pub fn request_names(devices: &At<'_>) -> BTreeSet<String> {
     names
 }
 
-/// The requests that a constraint or a configuration is about.
+/// Checks the requests that a constraint or a configuration refers to.
 pub fn requests_of(about: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
     each_once(&about.field("requests"), itself, MAX_REQUESTS, errors, &|name, errors| {
         request_name(name, known, errors);
@@ -102,7 +102,7 @@ fn request(request: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// How many devices of which class.
+/// Checks the class and the number of devices of a request.
 fn wanted(request: &At<'_>, errors: &mut Errors) {
     request.field("deviceClassName").check_required(names::dns1123_subdomain, errors);
     selectors(&request.field("selectors"), errors);

@@ -1,4 +1,4 @@
-//! Expressions over one device, by which requests and classes select it.
+//! Compiles the CEL expressions with which requests and classes select devices.
 //!
 //! Corresponds to k8s.io/dynamic-resource-allocation/cel.
 
@@ -9,10 +9,10 @@ use cel::{Declaration, Environment, QUANTITY, Type};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What judging one device may cost.
+/// Maximum estimated cost of an expression for one device.
 const MAX_COST: u64 = 1_000_000;
 
-/// `device`: its driver, and its attributes and capacities by domain and identifier.
+/// Type of the variable `device`: driver, and attributes and capacities by domain and identifier.
 static DEVICE: LazyLock<Declaration> = LazyLock::new(|| {
     let by_identifier = |values: Declaration| {
         let max = Some(MAX_ATTRIBUTES as u64);
@@ -28,7 +28,7 @@ static DEVICE: LazyLock<Declaration> = LazyLock::new(|| {
     Declaration::object("kubernetes.DRADevice", fields, 0)
 });
 
-/// An expression says whether a device fits, and may not cost too much.
+/// Checks that an expression compiles to a boolean and does not cost too much.
 pub fn check(expression: &At<'_>, errors: &mut Errors) {
     let environment = Environment::default().with_bindings().with("device", DEVICE.kind.clone(), Some(&DEVICE));
     match environment.compile(expression.text()) {

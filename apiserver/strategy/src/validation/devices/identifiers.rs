@@ -1,4 +1,4 @@
-//! What drivers, pools, attributes and shares are called.
+//! Validates the names of drivers, pools, attributes and shares.
 //!
 //! Corresponds to ValidateCSIDriverName, validatePoolName, validateQualifiedName and validateUID.
 
@@ -9,12 +9,12 @@ use serde_json::json;
 pub const MAX_DRIVER_BYTES: usize = 63;
 const MAX_POOL_BYTES: usize = 253;
 const MAX_IDENTIFIER_BYTES: usize = 32;
-/// Domain, slash and identifier.
+/// Maximum length of a domain, a slash and an identifier.
 pub const MAX_QUALIFIED_BYTES: usize = MAX_DRIVER_BYTES + 1 + MAX_IDENTIFIER_BYTES;
 
 const NOT_AN_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
-/// The name of a driver, also of one for storage: a domain, in any case.
+/// Checks the name of a device or CSI driver: a domain, with letters of either case.
 pub fn driver(name: &At<'_>, errors: &mut Errors) {
     if !is_there(name, MAX_DRIVER_BYTES, errors) {
         return;
@@ -23,7 +23,7 @@ pub fn driver(name: &At<'_>, errors: &mut Errors) {
     errors.extend(complaints.into_iter().map(|complaint| name.invalid_text(complaint)));
 }
 
-/// Domains with slashes between them.
+/// Checks the name of a pool: domains separated by slashes.
 pub fn pool(name: &At<'_>, errors: &mut Errors) {
     if !is_there(name, MAX_POOL_BYTES, errors) {
         return;
@@ -33,7 +33,7 @@ pub fn pool(name: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether there is a name to look at, be it too long.
+/// Checks that a name is given and not too long. Returns false if it is absent.
 fn is_there(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
     if name.is_empty() {
         errors.push(name.required(""));
@@ -43,7 +43,7 @@ fn is_there(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
     !name.is_empty()
 }
 
-/// An identifier as in C, below a domain or below the driver's own.
+/// Checks an attribute's name: a C identifier, with or without a domain.
 pub fn qualified(name: &At<'_>, errors: &mut Errors) {
     let parts: Vec<&str> = name.text().split('/').collect();
     match parts[..] {
@@ -60,12 +60,12 @@ pub fn qualified(name: &At<'_>, errors: &mut Errors) {
                 identifier(name, one, errors);
             }
         }
-        // Kubernetes takes any name with more slashes.
+        // As in Kubernetes, a name with several slashes is accepted.
         _ => {}
     }
 }
 
-/// `qualified`, with a domain.
+/// Checks a name that needs a domain.
 pub fn fully_qualified(name: &At<'_>, errors: &mut Errors) {
     qualified(name, errors);
     if !name.text().contains('/') {

@@ -1,4 +1,4 @@
-//! Devices: what drivers offer, classes of it, and claims for it.
+//! Validates the kinds of `resource.k8s.io`: ResourceSlices, DeviceClasses, ResourceClaims and their templates.
 //!
 //! Corresponds to pkg/apis/resource/validation.
 
@@ -30,7 +30,7 @@ const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
-/// Each item by itself. A list that is too long is not looked at any further.
+/// Checks each item of a list. A list that is too long gets one error instead.
 fn each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
     if list.len() > max {
         errors.push(FieldError::too_many(list.path.clone(), list.len(), max));
@@ -39,7 +39,7 @@ fn each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
     }
 }
 
-/// The same, of items that are told apart by their key.
+/// Checks each item of a list, and that no two have the same key.
 fn each_once(list: &At<'_>, key: fn(&Value) -> Value, max: usize, errors: &mut Errors, check: Check<'_>) {
     each(list, max, errors, check);
     if list.len() <= max {
@@ -57,7 +57,7 @@ fn itself(item: &Value) -> Value {
     item.clone()
 }
 
-/// A map that is not too long. Keys that are far too long are cut where errors name them.
+/// Checks each entry of a map that is not too long. Errors shorten keys that are far too long.
 fn each_entry<'a>(
     map: &At<'a>,
     max: usize,
@@ -75,7 +75,7 @@ fn each_entry<'a>(
     }
 }
 
-/// Leaves out the middle of a text that is too long.
+/// Shortens a text that is too long by its middle.
 fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -116,7 +116,7 @@ fn tolerate(toleration: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Conditions that a device has to have, or must not get, before a pod is bound to its node.
+/// Checks the binding conditions of a device and its binding failure conditions.
 fn binding(device: &At<'_>, errors: &mut Errors) {
     let (wanted, failures) = (device.field("bindingConditions"), device.field("bindingFailureConditions"));
     for list in [&wanted, &failures] {
@@ -159,7 +159,7 @@ fn selectors(selectors: &At<'_>, errors: &mut Errors) {
     });
 }
 
-/// A configuration that only the driver understands.
+/// Checks an opaque configuration, which only its driver interprets.
 fn opaque(config: &At<'_>, errors: &mut Errors) {
     let opaque = config.field("opaque");
     if !opaque.is_set() {
@@ -175,7 +175,7 @@ fn opaque(config: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Any object, if it is not too long.
+/// Checks that a value is an object and not too long.
 fn raw_object(raw: &At<'_>, max_bytes: usize, errors: &mut Errors) {
     if raw.value.to_string().len() > max_bytes {
         errors.push(raw.too_long(max_bytes));

@@ -1,4 +1,4 @@
-//! What a driver offers of one pool, and where.
+//! Validates ResourceSlices: the devices of a driver in one pool, and their nodes.
 //!
 //! Corresponds to validateResourceSliceSpec.
 
@@ -10,7 +10,7 @@ use proto::meta::names;
 use serde_json::{Value, json};
 
 const MAX_DEVICES: usize = 128;
-/// Where a device has taints or consumes counters.
+/// Maximum number of devices in a slice if one of them has taints or consumes counters.
 const MAX_LARGE_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 const MAX_COUNTERS: usize = 32;
@@ -28,7 +28,7 @@ pub fn create(_context: &Context<'_>, slice: &At<'_>, errors: &mut Errors) {
     content(&spec, None, errors);
 }
 
-/// Drivers publish devices anew; where these are stays.
+/// Validates an update. The driver may replace the devices, but not pool, driver and node.
 pub fn update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (slice.field("spec"), old.field("spec"));
     owner(&spec, errors);
@@ -38,7 +38,7 @@ pub fn update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut
     content(&spec, Some(&before), errors);
 }
 
-/// Whose devices these are.
+/// Checks the driver and the pool.
 fn owner(spec: &At<'_>, errors: &mut Errors) {
     identifiers::driver(&spec.field("driver"), errors);
     let pool = spec.field("pool");
@@ -77,7 +77,7 @@ fn content(spec: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     each_once(&counters, by_name, MAX_COUNTER_SETS, errors, &|set, errors| counter_set(set, "name", errors));
 }
 
-/// Devices are on one node, on some, on all, or each says it for itself.
+/// Checks that exactly one field says on which nodes the devices are.
 fn place(spec: &At<'_>, errors: &mut Errors) {
     let given = places(spec, &PLACES, "must be either unset or set to a non-empty string", errors);
     let all = PLACES.map(|field| format!("`{field}`")).join(", ");
@@ -93,7 +93,7 @@ fn place(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Which of the fields say where something is; `nameless` is what is told of an empty name.
+/// Returns the fields that select nodes. `nameless` is the error for an empty node name.
 fn places(at: &At<'_>, fields: &[&str], nameless: &str, errors: &mut Errors) -> Vec<String> {
     let mut given = Vec::new();
     for field in fields {
@@ -108,7 +108,7 @@ fn places(at: &At<'_>, fields: &[&str], nameless: &str, errors: &mut Errors) -> 
             "nodeSelector" => {
                 node_selector(&place, errors);
                 let terms = place.field("nodeSelectorTerms");
-                // Selectors of several slices are put together, which those of single devices are not.
+                // The selector of a slice is merged with others; that of a single device is not.
                 if fields.len() == PLACES.len() && terms.len() != 1 {
                     errors.push(terms.invalid("must have exactly one node selector term"));
                 }
@@ -124,7 +124,8 @@ fn places(at: &At<'_>, fields: &[&str], nameless: &str, errors: &mut Errors) -> 
     given
 }
 
-/// Where a device is, if each says it for itself.
+/// Checks the fields that select the nodes of one device. They are required with `perDeviceNodeSelection`, and
+/// forbidden without it.
 fn node_of(device: &At<'_>, says_itself: bool, errors: &mut Errors) {
     let fields = &PLACES[..3];
     if !says_itself {
@@ -170,7 +171,7 @@ fn device(device: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     });
 }
 
-/// Counters under the name of their set: as a device consumes them, or as several devices share them.
+/// Checks the counters of a set: those that a device consumes, or those that several devices share.
 fn counter_set(set: &At<'_>, name: &str, errors: &mut Errors) {
     set.field(name).check_required(names::dns1123_label, errors);
     let counters = set.field("counters");
@@ -202,7 +203,7 @@ fn attribute(attribute: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// `1.2.3-rc.1+build.5`
+/// Checks a semantic version such as `1.2.3-rc.1+build.5`.
 fn is_semantic_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, release) = text.split_once('-').map_or((text, None), |(core, release)| (core, Some(release)));

@@ -1,4 +1,4 @@
-//! Where a pod would like to run: affinities and spread.
+//! Validates node affinity, pod affinity and topology spread constraints.
 //!
 //! Corresponds to validateAffinity and validateTopologySpreadConstraints.
 
@@ -38,7 +38,7 @@ fn weight(term: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether the values of an expression have to be fit for a label. What is preferred may be anything.
+/// The values that an expression accepts: only valid label values, or any text, as in preferred node affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     OfLabels,
@@ -122,7 +122,7 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
     key.check(names::qualified_name, errors);
 }
 
-/// Keys whose values are taken from the pod, with or against the rest of the selector.
+/// Checks `matchLabelKeys` and `mismatchLabelKeys`: keys whose values are taken from the pod and added to the selector.
 fn label_keys(term: &At<'_>, errors: &mut Errors) {
     let (with, against) = (term.field("matchLabelKeys"), term.field_if_defined("mismatchLabelKeys"));
     let selector = term.field("labelSelector");
@@ -133,7 +133,7 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
             errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
         }
     }
-    // The selector of a pod has a requirement for each key by now, so that one more is one of the client's.
+    // The server has added a requirement for each key to the selector by now. Another one comes from the client.
     let mut selected: BTreeSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
     for requirement in selector.field("matchExpressions").items() {
         let key = requirement.field("key").text();
@@ -141,7 +141,7 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
         if let Some((index, _)) = named
             && selected.contains(key)
         {
-            // Kubernetes names the term and the index here, without the field.
+            // As in Kubernetes, the path has the term and the index, without the field.
             let at = At::new(format!("{}[{index}]", term.path), requirement.field("key").value);
             errors.push(at.invalid("exists in both matchLabelKeys and labelSelector"));
         }

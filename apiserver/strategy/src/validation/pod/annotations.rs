@@ -1,4 +1,4 @@
-//! Annotations that mean something to a pod's spec.
+//! Validates the annotations that Kubernetes itself reads on pods: mirror pods, deletion costs, seccomp, AppArmor.
 //!
 //! Corresponds to ValidatePodSpecificAnnotations, validateSeccompAnnotationsAndFields and
 //! validateAppArmorAnnotationsAndFieldsMatchOnCreate.
@@ -12,7 +12,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 pub const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// In the order in which Kubernetes visits them.
+/// The lists of containers, in the order in which Kubernetes visits them.
 pub const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 pub fn validate(annotations: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
@@ -47,7 +47,7 @@ fn starting<'a>(annotations: &At<'a>, prefix: &'a str) -> impl Iterator<Item = (
     all.map(|(key, value)| (key.as_str(), value)).filter(move |(key, _)| key.starts_with(prefix))
 }
 
-/// A number as Go reads one that fills 32 bits, without a plus and without leading zeros.
+/// Returns true for a deletion cost: a 32-bit number without a plus sign and without leading zeros.
 fn is_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = text == "0" || !digits.starts_with(['0', '+']);
@@ -68,7 +68,7 @@ fn has_container(spec: &At<'_>, name: &str) -> bool {
     LISTS.iter().any(|list| spec.field(list).items().any(|container| container.field("name").text() == name))
 }
 
-/// An annotation and the field that took its place say the same, in a new pod.
+/// Checks that the seccomp and AppArmor annotations of a new pod agree with the fields that replaced them.
 pub fn against_fields(pod: &At<'_>, errors: &mut Errors) {
     let (annotations, spec) = (pod.down("metadata.annotations"), pod.field("spec"));
     let whole = spec.down("securityContext.seccompProfile");

@@ -1,12 +1,12 @@
-//! Annotations that named AppArmor profiles before there was a field for it.
+//! Copies AppArmor annotations, which are deprecated, to the field `appArmorProfile`.
 //!
-//! Corresponds to applyAppArmorVersionSkew in pkg/registry/core/pod/strategy.go, as far as nodes of today need it.
+//! Corresponds to the part of applyAppArmorVersionSkew in pkg/registry/core/pod/strategy.go that current nodes need.
 
 use serde_json::{Value, json};
 
 pub const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Gives every container the profile that its annotation names, unless a field says something.
+/// Gives each container the profile of its annotation, unless a field of the container or the pod has one.
 pub fn from_annotations(pod: &mut Value) {
     let annotations = pod["metadata"]["annotations"].clone();
     let of_pod = pod["spec"]["securityContext"]["appArmorProfile"].clone();

@@ -1,4 +1,4 @@
-//! Containers of every kind: what all share, and what only some may have.
+//! Validates containers: rules for all of them, and for app, init, sidecar and ephemeral containers.
 //!
 //! Corresponds to validateContainers, validateInitContainers and validateEphemeralContainers.
 
@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 const TERMINATION_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 pub const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// What the containers of a pod refer to.
+/// The parts of a pod that the rules of its containers refer to.
 pub struct Shared<'a> {
     pub volumes: &'a Volumes<'a>,
     pub claims: &'a Claims<'a>,
     pub grace_period_s: Option<i64>,
-    /// The pod's.
+    /// Restart policy of the pod.
     pub restart_policy: &'a str,
-    /// Whether a user of the pod is the same one on the node.
+    /// True when the pod uses the users of its node: `hostUsers` is not false.
     pub host_users: bool,
 }
 
@@ -56,7 +56,7 @@ pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &
         } else if !name.is_empty() {
             names.insert(name);
         }
-        // Kubernetes counts the one container here as the first of the list.
+        // As in Kubernetes, the path has the index 0 for every container.
         let first = At::new(format!("{}[0]", containers.path), container.value);
         host_port_conflicts_of(&first, &mut BTreeSet::new(), errors);
         if is_sidecar {
@@ -79,7 +79,7 @@ pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &
     }
 }
 
-/// Fields that a debugging container may not have: it comes when resources are already given out.
+/// Fields that an ephemeral container may not have: the pod's resources are already allocated when it is added.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
     "resources",
@@ -139,7 +139,7 @@ fn common(container: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     security::of_container(&container.field("securityContext"), shared.host_users, errors);
 }
 
-/// An image may have space around its name in a template, not in a pod.
+/// Checks that the image of a pod's container has no spaces around its name. A template may have them.
 pub fn image_of_pod(container: &At<'_>, errors: &mut Errors) {
     let image = container.field("image");
     if image.text().trim() != image.text() {
@@ -152,7 +152,7 @@ const RESTART_ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
 const MAX_RESTART_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-/// A container's own restart policy, and what its exit codes change of it.
+/// Checks the restart policy of a container and its rules for exit codes.
 fn restart_policy(container: &At<'_>, errors: &mut Errors) {
     let (policy, rules) = (container.field("restartPolicy"), container.field("restartPolicyRules"));
     if policy.is_set() {
@@ -192,7 +192,7 @@ fn resize_policy(policies: &At<'_>, pod_restart_policy: &str, errors: &mut Error
         if !seen.insert(name.text()) {
             errors.push(At::new(policy.path.clone(), name.value).duplicate());
         }
-        // Kubernetes names the list here, not the item.
+        // As in Kubernetes, the path is that of the list.
         for (word, supported) in
             [(&name, ["cpu", "memory"]), (&policy.field("restartPolicy"), ["NotRequired", "RestartContainer"])]
         {
@@ -249,7 +249,8 @@ fn host_port_conflicts_of(container: &At<'_>, taken: &mut BTreeSet<String>, erro
     }
 }
 
-/// On the host's network a container's port is the host's; a template may leave it to the pods' defaults.
+/// Checks that `hostPort` equals `containerPort` in a pod on the host's network. A template may leave `hostPort` out,
+/// because it is defaulted in its pods.
 pub fn host_network(spec: &At<'_>, is_pod: bool, errors: &mut Errors) {
     if !spec.field("hostNetwork").is_true() {
         return;

@@ -1,4 +1,4 @@
-//! Environment variables and where their values come from.
+//! Validates environment variables and the sources of their values.
 //!
 //! Corresponds to ValidateEnv and ValidateEnvFrom.
 
@@ -14,7 +14,7 @@ fn nothing_invalid(at: &At<'_>, detail: &str, errors: &mut Errors) {
     errors.push(at.invalid_as(&json!(""), detail));
 }
 
-/// Anything printable but `=`.
+/// Checks the name of a variable: printable ASCII without `=`.
 fn variable_name(name: &str) -> Vec<String> {
     let fits = name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
     if fits {
@@ -70,7 +70,7 @@ fn value_from(from: &At<'_>, has_value: bool, errors: &mut Errors) {
     }
 }
 
-/// A file that variables come from lies in a volume that is empty at first.
+/// Checks that a `fileKeyRef` refers to a volume of the type emptyDir.
 pub fn file_volumes(spec: &At<'_>, errors: &mut Errors) {
     for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
         for variable in container.field("env").items() {
@@ -90,7 +90,7 @@ pub fn file_volumes(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Fields of a pod that a variable may show.
+/// Fields of a pod that a variable may have as its value.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -103,15 +103,15 @@ const VARIABLE_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Fields of a pod that a downward API volume may show.
+/// Fields of a pod that a file of a downward API volume may hold.
 pub const VOLUME_FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"];
 
-/// Fields that the downward API knows, even if none of its users may show them.
+/// Fields that can be converted to a label of the downward API, although variables or volumes do not support them.
 const KNOWN_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
-/// `metadata.labels['key']`
+/// Splits a path with a subscript, as in `metadata.labels['key']`, into field and key.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (field, rest) = path.split_once("['")?;
     (!field.is_empty()).then_some((field, rest.strip_suffix("']")?))
@@ -133,7 +133,7 @@ pub fn field_ref(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
         return;
     }
     if let Some((field, key)) = subscript(path.text()) {
-        // Kubernetes names the reference here, not the path in it.
+        // As in Kubernetes, the path is that of the reference, not of its `fieldPath`.
         let complaints = match field {
             "metadata.annotations" => names::qualified_name(&key.to_lowercase()),
             "metadata.labels" => names::qualified_name(key),
@@ -146,7 +146,7 @@ pub fn field_ref(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
         errors.extend(complaints.into_iter().map(|complaint| reference.invalid_as(&json!(key), complaint)));
         return;
     }
-    // An old name of the node's.
+    // `spec.host` is the former name of `spec.nodeName`.
     let field = if path.text() == "spec.host" { "spec.nodeName" } else { path.text() };
     let known = VOLUME_FIELDS.contains(&field) || VARIABLE_FIELDS.contains(&field) || KNOWN_FIELDS.contains(&field);
     if !known {
@@ -217,7 +217,7 @@ pub fn sources(sources: &At<'_>, errors: &mut Errors) {
                 errors.push(name.required(""));
                 continue;
             }
-            // A name that ends in a dash passes, as the start of a name would.
+            // A prefix may end in a hyphen, because a name goes on after it.
             let complaints = object_meta::subdomain(name.text(), true);
             errors.extend(complaints.into_iter().map(|complaint| name.invalid(complaint)));
         }

@@ -1,10 +1,10 @@
-//! Probes and life-cycle hooks.
+//! Validates probes and lifecycle hooks.
 //!
 //! Corresponds to validateProbe, validateHandler and validateLifecycle.
 
 use crate::validation::at::{At, Errors, check_port_number, check_port_number_or_name};
 
-/// The ways to ask or tell a container something; exactly one of them.
+/// The kinds of handlers of which exactly one must be given.
 struct Kinds<'k>(&'k [&'k str]);
 
 const PROBES: Kinds<'_> = Kinds(&["exec", "httpGet", "tcpSocket", "grpc"]);

@@ -1,4 +1,4 @@
-//! Pods and pod templates.
+//! Validates pods and pod templates.
 //!
 //! Corresponds to ValidatePodCreate, ValidatePodSpec and ValidatePodTemplateSpec of pkg/apis/core/validation.
 
@@ -30,7 +30,7 @@ pub const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A pod that is to be created.
+/// Validates a pod that is to be created.
 pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
     pod_content(pod, errors);
     let spec = pod.field("spec");
@@ -43,7 +43,7 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
     annotations::against_fields(pod, errors);
 }
 
-/// What holds for a pod at any time, its metadata aside.
+/// Validates the annotations and the spec of a pod, as on every write.
 pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
     let (meta, spec) = (pod.field("metadata"), pod.field("spec"));
     annotations::validate(&meta.field("annotations"), &spec, errors);
@@ -63,7 +63,7 @@ pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A template on its own: what its controller adds to it has to stand in it already.
+/// Validates a complete pod template.
 pub fn template(template: &At<'_>, errors: &mut Errors) {
     template_metadata(template, errors);
     let spec = template.field("spec");
@@ -73,7 +73,7 @@ pub fn template(template: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Labels and annotations stand right below the template, as Kubernetes' own paths have it.
+/// Validates the labels and annotations of a template. As in Kubernetes, their paths have no `metadata`.
 pub fn template_metadata(template: &At<'_>, errors: &mut Errors) {
     let meta = template.field("metadata");
     let labels = At::new(template.path_of("labels"), meta.field("labels").value);
@@ -83,7 +83,8 @@ pub fn template_metadata(template: &At<'_>, errors: &mut Errors) {
     annotations::validate(&annotations, &template.field("spec"), errors);
 }
 
-/// A pod's spec. Metadata is the pod's own; a template has none yet, so what follows from a name is not judged.
+/// Validates the spec of a pod, or of a template if `meta` is `None`. Names that are derived from the pod's name are
+/// checked for pods only.
 fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
     let grace_period = spec.field("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
@@ -131,7 +132,7 @@ fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
     env::file_volumes(spec, errors);
 }
 
-/// The longest list of search paths, with a space between two.
+/// Maximum length of the DNS search paths, joined by spaces.
 const MAX_SEARCH_CHARS: usize = 2048;
 
 fn dns_config(spec: &At<'_>, errors: &mut Errors) {
@@ -173,7 +174,7 @@ fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A domain whose labels may have underscores.
+/// Checks a DNS search domain. Its labels may have underscores.
 fn search_domain(text: &str) -> Vec<String> {
     let outer = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let label = |label: &str| {
@@ -203,7 +204,7 @@ fn gates(spec: &At<'_>, errors: &mut Errors) {
     }
     let mut seen = Vec::new();
     for gate in spec.field("schedulingGates").items() {
-        // Kubernetes names the gate here, not its field.
+        // As in Kubernetes, the path is that of the gate, not of its field `name`.
         let name = At::new(gate.path.clone(), gate.field("name").value);
         name.check(names::qualified_name, errors);
         if seen.contains(&name.text()) {
@@ -274,7 +275,7 @@ pub fn tolerations(tolerations: &At<'_>, errors: &mut Errors) {
                 errors.push(operator.invalid_as(value.value, "value must be empty when `operator` is 'Exists'"));
             }
             "Exists" => {}
-            // Comparisons are known, but switched off.
+            // Kubernetes lists `Lt` and `Gt`, whose feature gate is off.
             "Lt" | "Gt" => errors.push(operator.not_supported(&["Equal", "Exists", "Lt", "Gt"])),
             _ => errors.push(operator.not_supported(&["Equal", "Exists"])),
         }

@@ -1,4 +1,4 @@
-//! Volumes that show keys and fields as files: config maps, secrets, the downward API and tokens.
+//! Validates volumes whose files hold ConfigMaps, Secrets, the downward API and tokens.
 //!
 //! Corresponds to validateKeyToPath, validateDownwardAPIVolumeFile and validateProjectionSources.
 
@@ -28,7 +28,7 @@ fn key_path(item: &At<'_>, errors: &mut Errors) {
     mode(&item.field("mode"), errors);
 }
 
-/// Kubernetes names the volume here, not the item.
+/// Checks the items of a downward API volume. As in Kubernetes, the paths of the errors are those of the volume.
 pub fn downward_items(volume: &At<'_>, errors: &mut Errors) {
     for item in volume.field("items").items() {
         downward_item(&At::new(volume.path.clone(), item.value), errors);
@@ -55,14 +55,14 @@ fn downward_item(item: &At<'_>, errors: &mut Errors) {
     mode(&item.field("mode"), errors);
 }
 
-/// The paths that sources show something at. Kubernetes names the volume when two take the same.
+/// The file paths that the sources of a projected volume use. A path that is used twice is an error of the volume.
 struct Paths<'a, 'v> {
     volume: &'v At<'v>,
     taken: BTreeSet<&'a str>,
 }
 
 impl<'a> Paths<'a, '_> {
-    /// `shown` is what the complaint names.
+    /// Records a path. `shown` is the value in the error.
     fn take(&mut self, path: &'a str, shown: &str, errors: &mut Errors) {
         if !self.taken.insert(path) {
             errors.push(self.volume.invalid_as(&json!(shown), "conflicting duplicate paths"));
@@ -74,7 +74,7 @@ pub fn projected(volume: &At<'_>, errors: &mut Errors) {
     mode(&volume.field("defaultMode"), errors);
     let mut paths = Paths { volume, taken: BTreeSet::new() };
     for source in volume.field("sources").items() {
-        // Bundles of trust and certificates of pods are switched off in v1.36.
+        // The feature gates of ClusterTrustBundles and pod certificates are off in v1.36.
         let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
         let found: Vec<&str> = kinds.into_iter().filter(|kind| source.field(kind).is_set()).collect();
         for kind in &found {
@@ -121,7 +121,7 @@ fn token(source: &At<'_>, volume: &At<'_>, errors: &mut Errors) {
     if expiry.integer().is_some_and(|s| s > 1 << 32) {
         errors.push(expiry.invalid("may not specify a duration larger than 2^32 seconds"));
     }
-    // Kubernetes names the volume's path, not the source's.
+    // As in Kubernetes, the path is that of the volume, not of the source.
     let path = At::new(volume.path_of("path"), source.field("path").value);
     if path.is_empty() {
         errors.push(path.required(""));

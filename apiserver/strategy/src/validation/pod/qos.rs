@@ -1,4 +1,4 @@
-//! The quality of service that a pod's resources earn it.
+//! Computes the quality of service class of a pod from its resources.
 //!
 //! Corresponds to pkg/apis/core/helper/qos ComputePodQOS.
 
@@ -10,7 +10,7 @@ const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 type Amounts<'a> = BTreeMap<&'a str, Quantity>;
 
-/// `Guaranteed`, `Burstable` or `BestEffort`.
+/// Returns the class: `Guaranteed`, `Burstable` or `BestEffort`.
 pub fn class(spec: &Value) -> &'static str {
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     let mut guaranteed = true;
@@ -38,7 +38,7 @@ pub fn class(spec: &Value) -> &'static str {
     }
 }
 
-/// Adds the counted resources; returns how many of them were more than nothing.
+/// Adds cpu and memory to the sums. Returns the number of amounts above zero.
 fn add(sums: &mut Amounts<'static>, amounts: Option<&Value>) -> usize {
     let mut found = 0;
     for name in COUNTED {

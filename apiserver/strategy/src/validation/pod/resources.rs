@@ -1,4 +1,4 @@
-//! Resource requirements of containers and of whole pods.
+//! Validates resource requirements of containers and of pods.
 //!
 //! Corresponds to ValidateContainerResourceRequirements.
 
@@ -11,7 +11,7 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What a pod takes beyond its containers; Kubernetes judges it as limits of one more container.
+/// Checks the overhead of a pod by the rules for limits of a container.
 pub fn of_overhead(overhead: &At<'_>, errors: &mut Errors) {
     let requirements = json!({"limits": overhead.value});
     check(&At::new(overhead.path.clone(), &requirements), check_container_name, errors);
@@ -21,7 +21,7 @@ pub fn of_overhead(overhead: &At<'_>, errors: &mut Errors) {
 pub struct Claims<'a>(BTreeSet<&'a str>);
 
 impl<'a> Claims<'a> {
-    /// Metadata is a pod's.
+    /// Reads the claims. `meta` is the metadata of a pod, `None` for a template.
     pub fn of(claims: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors) -> Self {
         let is_mirror = meta.is_some_and(|meta| meta.field("annotations").key(MIRROR).is_set());
         let mut seen = BTreeSet::new();
@@ -58,7 +58,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// A claim as Kubernetes' errors show it, under the names of its Go fields.
+/// Returns a claim as it is printed in errors, under the names of its Go fields.
 fn shown(claim: &At<'_>, detail: &str) -> FieldError {
     let field = |name: &str| claim.field(name).value;
     let shown = format!(
@@ -136,7 +136,7 @@ fn claim_names(used: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
         }
         let repeated = |shown: &str| At::new(claim.path.clone(), &json!(shown)).duplicate();
         if seen.contains(name.text()) {
-            // All requests of the claim are used already.
+            // A reference without a request uses all requests of the claim.
             errors.push(repeated(name.text()));
         } else if request.is_empty() {
             let requests = format!("{}/", name.text());
@@ -170,7 +170,7 @@ fn check_pod_name(at: &At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Resources of the pod as a whole.
+/// Checks the pod-level resources.
 pub fn of_pod(spec: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
     let resources = spec.field("resources");
     if !resources.is_set() {
@@ -197,7 +197,7 @@ pub fn of_pod(spec: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
             let Ok(whole) = Quantity::try_from(limits.key(name).value) else { continue };
             let Ok(limit) = Quantity::try_from(limit.value) else { continue };
             if limit > whole {
-                // Kubernetes makes up this path.
+                // As in Kubernetes, the path has a field that does not exist.
                 let path = format!("{}.containers[{index}][{name}].limits", resources.path);
                 let why = format!("must be less than or equal to pod limits of {whole}");
                 errors.push(FieldError::invalid(path, &json!(limit.to_string()), why));
@@ -206,8 +206,8 @@ pub fn of_pod(spec: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
     }
 }
 
-/// All containers together may not ask for more than the pod does: what runs side by side adds up, and an init
-/// container that ends has what came before it and stays beside it.
+/// Checks that the containers together do not request more than the pod. Containers that run at the same time add up;
+/// an init container adds up with the sidecars before it.
 fn at_least_containers(spec: &At<'_>, part: &str, name: &str, whole: &At<'_>, errors: &mut Errors) {
     let Ok(bound) = Quantity::try_from(whole.value) else { return };
     let amount = |container: &At<'_>| {

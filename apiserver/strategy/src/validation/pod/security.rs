@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validates security contexts of pods and containers.
 //!
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
@@ -31,7 +31,7 @@ pub fn of_pod(spec: &At<'_>, errors: &mut Errors) {
     windows::options(&context.field("windowsOptions"), errors);
     app_armor(&context.field("appArmorProfile"), errors);
     context.field("supplementalGroupsPolicy").check_optional_enum(&["Merge", "Strict"], errors);
-    // Mounting with a label is switched off.
+    // The feature gate SELinuxMount is off.
     context.field("seLinuxChangePolicy").check_optional_enum(&["Recursive"], errors);
 }
 
@@ -56,7 +56,7 @@ fn sysctls(sysctls: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The kernel's own spelling: `net/ipv4/x` is `net.ipv4.x`, unless a dot comes first.
+/// Converts the name of a sysctl with slashes, `net/ipv4/x`, to the form with dots, unless a dot comes first.
 fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(first) if name.as_bytes()[first] == b'/' => name
@@ -84,12 +84,12 @@ fn is_of_ipc(name: &str) -> bool {
     name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Users of its own go with no other namespace of the node.
+/// Checks that a pod with `hostUsers: false` uses no other namespace of the node.
 pub fn host_users(spec: &At<'_>, errors: &mut Errors) {
     if spec.field("hostUsers").value != false {
         return;
     }
-    // Kubernetes spells two of these as its own fields.
+    // As in Kubernetes, two of the paths have the names of Go fields.
     for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.field(field).is_true() {
             errors.push(At::new(spec.path_of(shown), spec.value).forbidden("when `hostUsers` is false"));
@@ -116,7 +116,7 @@ fn is_sysctl(name: &str) -> bool {
 const MAX_APP_ARMOR_BYTES: usize = 4095;
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// The type of what confines a container's processes: a profile of the node, of the container runtime, or none.
+/// Checks the type of a seccomp or AppArmor profile: a file of the node, the container runtime's default, or none.
 fn profile_type(profile: &At<'_>, field: &str, errors: &mut Errors) {
     let kind = profile.field("type");
     if kind.is_empty() {
@@ -135,10 +135,10 @@ fn seccomp(profile: &At<'_>, errors: &mut Errors) {
     if kind == "Localhost" && !local.is_set() {
         errors.push(local.required("must be set when seccomp type is Localhost"));
     } else if kind == "Localhost" {
-        // Another file of the node would be out of the profiles' directory.
+        // The path must stay in the folder of the profiles.
         descending(&local, errors);
     } else if local.is_set() {
-        // Kubernetes shows the whole profile, under the names of its Go fields.
+        // As in Kubernetes, the value is the whole profile, under the names of its Go fields.
         let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", json!(kind), local.value);
         errors.push(FieldError {
             field: local.path.clone(),
@@ -182,7 +182,7 @@ pub fn of_container(context: &At<'_>, host_users: bool, errors: &mut Errors) {
     }
     let mount = context.field("procMount");
     mount.check_optional_enum(&["Default", "Unmasked"], errors);
-    // A `/proc` that shows more than a container should see is for pods with users of their own.
+    // An unmasked `/proc` is for pods with users of their own.
     if host_users && mount.text() == "Unmasked" {
         errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
     }

@@ -1,4 +1,4 @@
-//! What a status says of a pod: conditions, containers that have ended, claims and addresses.
+//! Validates the status of a pod: conditions, terminated containers, resource claims and addresses.
 //!
 //! Corresponds to ValidatePodStatusUpdate.
 
@@ -95,7 +95,7 @@ fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, containers: Option<&st
     }
 }
 
-/// Whether a container starts again after an exit: by its rules, else by its own policy, else by the pod's.
+/// Returns true if a container is restarted after an exit. Its rules decide, then its own policy, then the pod's.
 fn starts_again(container: &At<'_>, spec: &At<'_>, exit_code: i64) -> bool {
     let matches = |rule: &At<'_>| {
         let named = rule.down("exitCodes.values").items().any(|code| code.integer() == Some(exit_code));

@@ -1,4 +1,4 @@
-//! What may change in a pod that exists, and through which subresource.
+//! Validates updates of pods: the fields that may change, and the subresources that change them.
 //!
 //! Corresponds to ValidatePodUpdate, ValidatePodEphemeralContainersUpdate and ValidatePodResize.
 
@@ -51,7 +51,7 @@ fn is_mirror(pod: &At<'_>) -> bool {
     pod.down("metadata.annotations").key(MIRROR).is_set()
 }
 
-/// Annotations that the kubelet reads when it starts a pod stay as they are.
+/// Refuses changes of annotations that the kubelet reads when it starts a pod.
 pub fn annotation_updates(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, before) = (pod.down("metadata.annotations"), old.down("metadata.annotations"));
     let mut forbid = |key: &str, how: &str| {
@@ -91,14 +91,14 @@ fn content(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     added_tolerations(&spec.field("tolerations"), &old.field("tolerations"), errors);
     removed_gates(&spec.field("schedulingGates"), &old.field("schedulingGates"), errors);
     let mut munged = spec.value.clone();
-    take_back_what_may_change(&mut munged, old, errors, spec);
+    restore_mutable_fields(&mut munged, old, errors, spec);
     if munged != *old.value {
         let difference = difference(old.value, &munged);
         errors.push(spec.forbidden(format!("pod updates may not change fields other than {UPDATABLE}\n{difference}")));
     }
 }
 
-/// Whether the rest is worth looking at.
+/// Checks a change of `activeDeadlineSeconds`. Returns false if it is so wrong that the spec is not compared.
 fn deadline(new: &At<'_>, old: &At<'_>, errors: &mut Errors) -> bool {
     match (new.integer(), old.integer()) {
         (Some(s), _) if !(0..=i64::from(i32::MAX)).contains(&s) => {
@@ -140,29 +140,29 @@ fn removed_gates(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Gives every field that may change its old value, so that what differs then may not.
-fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors, new: &At<'_>) {
+/// Restores the old values of all mutable fields. A difference that is left is in a field that must not change.
+fn restore_mutable_fields(spec: &mut Value, old: &At<'_>, errors: &mut Errors, new: &At<'_>) {
     for list in ["containers", "initContainers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
         for (container, before) in containers.iter_mut().zip(old.field(list).items()) {
             container["image"] = before.field("image").value.clone();
         }
     }
-    let mut take_back = |field: &str| match old.value.get(field) {
+    let mut restore = |field: &str| match old.value.get(field) {
         Some(value) => spec[field] = value.clone(),
         None => drop(spec.as_object_mut().map(|spec| spec.remove(field))),
     };
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        take_back(field);
+        restore(field);
     }
     let grace = |at: &At<'_>| at.field("terminationGracePeriodSeconds").integer();
     if grace(old).is_some_and(|s| s < 0) && grace(new) == Some(1) {
-        take_back("terminationGracePeriodSeconds");
+        restore("terminationGracePeriodSeconds");
     }
-    // A pod that the scheduler has not seen yet may still be told where to go.
+    // Node affinity and selector may be narrowed while scheduling gates hold the pod back.
     if !old.field("schedulingGates").is_empty() {
         node_affinity(spec, old, errors, new);
-        let mut take_back = |field: &str| match old.value.get(field) {
+        let mut restore = |field: &str| match old.value.get(field) {
             Some(value) => spec[field] = value.clone(),
             None => drop(spec.as_object_mut().map(|spec| spec.remove(field))),
         };
@@ -172,11 +172,11 @@ fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors
             errors
                 .push(selector.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)"));
         }
-        take_back("nodeSelector");
+        restore("nodeSelector");
     }
 }
 
-/// The nodes of a pod that waits may become fewer, never more. `spec` gets its old node affinity back.
+/// Checks that the new node affinity of a gated pod only adds requirements, and restores the old one in `spec`.
 fn node_affinity(spec: &mut Value, old: &At<'_>, errors: &mut Errors, new: &At<'_>) {
     let (now, before) = (new.down("affinity.nodeAffinity"), old.down("affinity.nodeAffinity"));
     if now.value == before.value {
@@ -208,7 +208,7 @@ fn narrowed_affinity(now: &At<'_>, before: &At<'_>, errors: &mut Errors) {
             let new: Vec<&Value> = term.field(field).items().map(|one| one.value).collect();
             old_term.field(field).items().enumerate().all(|(index, one)| new.get(index) == Some(&one.value))
         };
-        // A term without anything in it selects nothing, and goes on so.
+        // An empty term selects no node, and must stay empty.
         let is_empty =
             |term: &At<'_>| term.field("matchExpressions").is_empty() && term.field("matchFields").is_empty();
         if !kept("matchExpressions") || !kept("matchFields") || (is_empty(&old_term) && !is_empty(&term)) {
@@ -250,7 +250,7 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
         errors.push(spec.field("resources").forbidden("pod-level resources cannot be removed"));
     } else {
         removed(&spec.field("resources"), &before.field("resources"), "pod-level resource", errors);
-        take_back_compute(&mut munged, before.value);
+        restore_compute_resources(&mut munged, before.value);
     }
     if munged.get("resources") != before.value.get("resources") {
         errors.push(spec.forbidden("only cpu and memory resources are mutable at pod-level"));
@@ -268,7 +268,7 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
         for ((container, old), now) in
             containers.iter_mut().zip(before.field(list).items()).zip(spec.field(list).items())
         {
-            take_back_compute(container, old.value);
+            restore_compute_resources(container, old.value);
             let differs = container != old.value;
             if differs && list == "containers" {
                 errors.push(spec.forbidden("only cpu and memory resources are mutable"));
@@ -289,7 +289,7 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A node that runs a container and says nothing of its resources cannot change them.
+/// Returns true if the status of a running container has no resources: its node does not support resizing.
 fn runs_without_resources(pod: &At<'_>) -> bool {
     let mut containers = pod.down("status.containerStatuses").items();
     containers
@@ -301,7 +301,7 @@ fn spec_lists<'a>(spec: &At<'a>) -> [At<'a>; 2] {
     ["containers", "initContainers"].map(|list| spec.field(list))
 }
 
-/// A resize neither adds nor takes away, renames nor moves a container.
+/// Checks that a resize adds, removes, renames and reorders no container. Returns true if so.
 fn same_containers(new: [At<'_>; 2], old: [At<'_>; 2], errors: &mut Errors) -> bool {
     let before = errors.len();
     for (new, old) in new.iter().zip(&old) {
@@ -329,8 +329,8 @@ fn removed(new: &At<'_>, old: &At<'_>, what: &str, errors: &mut Errors) {
     }
 }
 
-/// Gives cpu and memory their old amounts; lists that then have nothing in them go where there was none.
-fn take_back_compute(holder: &mut Value, old: &Value) {
+/// Restores the old amounts of cpu and memory. Lists that become empty and did not exist before are removed.
+fn restore_compute_resources(holder: &mut Value, old: &Value) {
     for part in ["requests", "limits"] {
         let before = old.pointer(&format!("/resources/{part}"));
         for name in ["cpu", "memory"] {

@@ -1,4 +1,4 @@
-//! Volumes of a pod: one source each, and the kinds of sources that only pods have.
+//! Validates the sources of a pod's volumes: exactly one for each volume, and the kinds that only pods have.
 //!
 //! Corresponds to validateVolumeSource.
 
@@ -13,7 +13,7 @@ use proto::meta::quantity::Quantity;
 
 pub const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// Every kind of source, in the order in which Kubernetes looks for them.
+/// All kinds of sources, in the order in which Kubernetes checks them.
 const KINDS: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -55,7 +55,7 @@ pub fn validate(volume: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
             details(kind, &source, errors);
             of_volume(kind, volume, &source, pod, errors);
         }
-        // This is asked of a second source too.
+        // This rule holds for a second source, too.
         let (name, source) = (volume.field("name"), volume.field(kind));
         if *kind == "iscsi" && volume_sources::has_long_portal(name.text(), &source) {
             errors.push(name.invalid_text(volume_sources::LONG_PORTAL));
@@ -66,12 +66,12 @@ pub fn validate(volume: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
     }
 }
 
-/// What a source has to do with the volume's own name, or with the pod's.
+/// Checks names that are derived from those of the volume and the pod.
 fn of_volume(kind: &str, volume: &At<'_>, source: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
     let name = volume.field("name");
     match (kind, pod) {
         ("image", _) => {
-            // A template may leave it to whoever completes it.
+            // A template may leave it out.
             if pod.is_some() {
                 require(source, &["reference"], errors);
             }
@@ -129,12 +129,12 @@ fn csi(source: &At<'_>, errors: &mut Errors) {
     if secret.is_set() && secret.field("name").is_empty() {
         errors.push(secret.field("name").required(""));
     } else if secret.is_set() {
-        // Kubernetes names the source's own name here.
+        // As in Kubernetes, the path is that of the source's name.
         At::new(source.path_of("name"), secret.field("name").value).check(names::dns1123_subdomain, errors);
     }
 }
 
-/// Metadata of the claim that comes with a pod has labels and annotations, and nothing else.
+/// Checks that the claim template of an ephemeral volume has no metadata but labels and annotations.
 fn claim_template(template: &At<'_>, errors: &mut Errors) {
     let meta = template.field("metadata");
     object_meta::validate_annotations(&meta.field("annotations"), errors);

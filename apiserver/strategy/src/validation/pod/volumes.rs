@@ -1,4 +1,4 @@
-//! Volumes of a pod, and where containers mount them.
+//! Validates volumes of a pod, and their mounts and devices in containers.
 //!
 //! Corresponds to ValidateVolumes and ValidateVolumeMounts.
 
@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The valid volumes of a pod by name.
 pub type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
-/// Metadata is a pod's; claims are named after it.
+/// Validates the volumes. `meta` is the metadata of a pod, after which generated claims are named; `None` for a
+/// template.
 pub fn validate<'a>(volumes: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors) -> Volumes<'a> {
     let pod = meta.map(|meta| meta.field("name").text()).filter(|name| !name.is_empty());
     let made: Vec<String> = pod.map_or_else(Vec::new, |pod| {
@@ -73,7 +74,7 @@ pub fn mounts(container: &At<'_>, volumes: &Volumes<'_>, errors: &mut Errors) {
 }
 
 fn sub_paths(mount: &At<'_>, mounts: &At<'_>, errors: &mut Errors) {
-    // Kubernetes names the list here, not the item.
+    // As in Kubernetes, the path is that of the list.
     let (path, expression) = (mount.field("subPath"), mount.field("subPathExpr"));
     if !path.is_empty() {
         descending(&At::new(mounts.path_of("subPath"), path.value), errors);

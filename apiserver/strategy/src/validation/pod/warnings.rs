@@ -1,4 +1,4 @@
-//! What is valid in a pod and yet most likely not meant.
+//! Warnings about pods that are valid, but probably not intended so.
 //!
 //! Corresponds to pkg/api/pod/warnings.go.
 
@@ -15,7 +15,7 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, old: Option<&At<'_>>) -> V
     name.into_iter().chain(if unchanged { Vec::new() } else { template(pod) }).collect()
 }
 
-/// Of a name that pods take over: they are hosts, too.
+/// Returns a warning about a name that is no DNS label, because it becomes the host name of pods.
 pub fn name(object: &At<'_>, old: Option<&At<'_>>, where_it_is_used: &str) -> Option<String> {
     let name = object.down("metadata.name");
     let wrong = if name.is_empty() { Vec::new() } else { dns1123_label(name.text()) };
@@ -23,7 +23,7 @@ pub fn name(object: &At<'_>, old: Option<&At<'_>>, where_it_is_used: &str) -> Op
     (old.is_none() && !wrong.is_empty()).then(|| format!("metadata.name: this is used in {where_it_is_used}, {why}"))
 }
 
-/// Of a template that is new or has changed.
+/// Returns the warnings about a template that is new or has changed.
 pub fn template(template: &At<'_>) -> Vec<String> {
     let mut found = Vec::new();
     annotations_of_containers(template, &mut found);
@@ -45,7 +45,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ("security.alpha.kubernetes.io/unsafe-sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
 ];
 
-/// The same with a container's name behind it, and the field of that container which replaces it.
+/// Deprecated annotations whose keys end in a container's name, with the field of the container that replaces each.
 const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
     (app_armor::ANNOTATION, "appArmorProfile", r#"deprecated since v1.30; use the "appArmorProfile" field instead"#),
     (
@@ -55,7 +55,7 @@ const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Annotations of containers that say something for which there is a field now.
+/// Warns about deprecated annotations of containers that have no such field.
 fn annotations_of_containers(pod: &At<'_>, found: &mut Vec<String>) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in pod.field("spec").field(list).items() {
@@ -70,7 +70,7 @@ fn annotations_of_containers(pod: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Labels of nodes that have other names now.
+/// Deprecated labels of nodes.
 const OLD_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
     ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),
@@ -143,7 +143,7 @@ fn spec(spec: &At<'_>) -> Vec<String> {
     found
 }
 
-/// What to say of a label that has another name now.
+/// Returns the warning about a deprecated label.
 pub fn label_message(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
@@ -167,7 +167,7 @@ fn affinity(affinity: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// A port as it was defined first.
+/// Ports by number and protocol, each with its definitions so far.
 type Seen = BTreeMap<(i64, String), Vec<(String, i64, String)>>;
 
 fn containers(spec: &At<'_>, found: &mut Vec<String>) {
@@ -181,7 +181,7 @@ fn containers(spec: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Nobody has half a byte.
+/// Warns about amounts of memory and storage that are not whole bytes.
 fn fractions(resources: &At<'_>, found: &mut Vec<String>) {
     for name in ["memory", "ephemeral-storage"] {
         for field in ["limits", "requests"] {
@@ -191,11 +191,11 @@ fn fractions(resources: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Nobody has half a byte.
+/// Returns a warning if an amount is not a whole number of bytes.
 pub fn fraction(at: &At<'_>) -> Option<String> {
     let amount = Quantity::try_from(at.value).ok()?;
-    // Counted in thousandths: what is too much for these is taken for a fraction, but for what is too much for
-    // whole bytes already.
+    // As in Kubernetes, an amount counts in thousandths of 64 bits. An amount that is too large for them is reported
+    // as a fraction, unless it is too large for whole bytes, too.
     let fits = amount <= Quantity::new(i64::MAX, amount.format());
     (fits && amount.milli_value() % 1000 != 0).then(|| {
         let amount = amount.to_string();
@@ -210,7 +210,7 @@ fn environment(variables: &At<'_>, found: &mut Vec<String>) {
         if !all[..index].iter().any(|other| other.field("name").text() == name) {
             continue;
         }
-        // `PATH=$(PATH):/more` builds upon the first one.
+        // `PATH=$(PATH):/more` extends the earlier value on purpose.
         let value = variable.field("value").text();
         let uses = format!("$({name})");
         let escaped = format!("$$({name})");

@@ -1,4 +1,4 @@
-//! What a pod of one operating system cannot ask for, and the options that only Windows has.
+//! Validates the fields of a pod that its operating system does not support, and the Windows options.
 //!
 //! Corresponds to validateOS and validateWindowsSecurityContextOptions of pkg/apis/core/validation.
 
@@ -11,7 +11,7 @@ const MAX_SPEC_BYTES: usize = 64 * 1024;
 const MAX_DOMAIN_CHARS: usize = 256;
 const MAX_USER_CHARS: usize = 104;
 
-/// Fields of a pod that mean nothing to Windows.
+/// Fields of a pod that Windows does not support.
 const OF_LINUX: &[&str] = &[
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
@@ -64,7 +64,7 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
         }
         "windows" => {
             let mut refuse = |at: At<'_>| {
-                // Booleans that are false and lists without items are as good as absent.
+                // False and empty lists count as absent.
                 if at.is_set() && !(at.value.is_array() && at.is_empty()) && (at.is_true() || !is_flag(&at.path)) {
                     errors.push(at.forbidden("cannot be set for a windows pod"));
                 }
@@ -75,17 +75,17 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
                 OF_LINUX_IN_CONTAINERS.iter().for_each(|field| refuse(context.field(field)));
             }
         }
-        // Kubernetes names the system here, not its name.
+        // As in Kubernetes, the path is that of `os`, not of its field `name`.
         name => errors.push(At::new(os.path.clone(), &json!(name)).not_supported(&["linux", "windows"])),
     }
 }
 
-/// Flags of the pod that are not pointers in Kubernetes.
+/// Boolean fields of the pod that are not pointers in Kubernetes.
 fn is_flag(path: &str) -> bool {
     path.ends_with("hostPID") || path.ends_with("hostIPC")
 }
 
-/// The options of a security context, of a pod or a container.
+/// Checks the Windows options in the security context of a pod or a container.
 pub fn options(options: &At<'_>, errors: &mut Errors) {
     let name = options.field("gmsaCredentialSpecName");
     if name.is_set() {
@@ -103,7 +103,7 @@ pub fn options(options: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// `user` or `DOMAIN\user`.
+/// Checks a user name of the form `user` or `DOMAIN\user`.
 fn user_name(text: &str) -> Vec<String> {
     if text.is_empty() {
         return vec!["runAsUserName cannot be an empty string".to_owned()];
@@ -155,7 +155,7 @@ fn is_dns(domain: &str) -> bool {
     domain.split('.').all(label)
 }
 
-/// Processes of the host: all of a pod's containers are such, or none.
+/// Checks that either all containers of a pod are HostProcess containers, or none.
 pub fn host_processes(spec: &At<'_>, errors: &mut Errors) {
     let says = |context: &At<'_>| context.down("windowsOptions.hostProcess").value.as_bool();
     let of_pod = says(&spec.field("securityContext"));

@@ -1,4 +1,4 @@
-//! The stateful sets of Kubernetes' own tutorials, written anew: all are accepted, and what is wrong with one is found.
+//! StatefulSets like those of Kubernetes' tutorials: all are accepted, and mistakes in them are found.
 
 use crate::testing::{create, update};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn stateful_set(name: &str, pod: Value, claims: Value) -> Value {
     })
 }
 
-/// A web server whose pages lie in a claim.
+/// A web server with its pages in a PersistentVolumeClaim.
 pub fn web() -> Value {
     let nginx = json!({
         "name": "nginx", "image": "registry.example/nginx:1",
@@ -36,7 +36,7 @@ pub fn web() -> Value {
     )
 }
 
-/// An ensemble that keeps apart, asks by commands, and owns its files as a user of its own.
+/// A ZooKeeper ensemble with pod anti-affinity, exec probes, and a user of its own.
 fn zookeeper() -> Value {
     let apart = json!([{
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["zk"]}]},
@@ -66,7 +66,7 @@ fn zookeeper() -> Value {
     set
 }
 
-/// A database with copies: init containers and a backup beside it share the claim, and other volumes stand in the template.
+/// A replicated database: init containers and a backup container share the claim, and the template has other volumes.
 fn mysql() -> Value {
     let data = json!({"name": "data", "mountPath": "/var/lib/mysql", "subPath": "mysql"});
     let conf = json!({"name": "conf", "mountPath": "/etc/mysql/conf.d"});
@@ -95,7 +95,7 @@ fn mysql() -> Value {
     stateful_set("mysql", pod, json!([claim("data", "10Gi")]))
 }
 
-/// A ring whose seeds are named by the set's own names, with a class of storage.
+/// A Cassandra ring whose seeds are named after the StatefulSet, with a StorageClass.
 fn cassandra() -> Value {
     let ports = json!([
         {"containerPort": 7000, "name": "intra-node"}, {"containerPort": 7001, "name": "tls-intra-node"},
@@ -144,7 +144,7 @@ fn a_mount_needs_a_volume_or_a_claim() {
 #[test]
 fn a_claim_takes_the_place_of_a_volume_of_its_name() {
     let mut set = web();
-    // The volume has no source, so it would be refused if it were looked at; the claim may be a device, too.
+    // The volume has no source, but the claim template replaces it. A claim may be a block device, too.
     set["spec"]["template"]["spec"]["volumes"] = json!([{"name": "www"}, {"name": "b", "emptyDir": {}}]);
     set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "b", "mountPath": "/b"}]);
     set["spec"]["template"]["spec"]["containers"][0]["volumeDevices"] =
