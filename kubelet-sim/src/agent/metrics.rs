@@ -1,5 +1,5 @@
-//! What a node and its pods use, for metrics-server and for dashboards: `/metrics/resource` and `/stats/summary`; and its
-//! probes: `/metrics/probes`.
+//! Serves the usage of a node and its pods on `/metrics/resource` and `/stats/summary`, and the counts of probes on
+//! `/metrics/probes`.
 //!
 //! Corresponds to pkg/kubelet/metrics/collectors/resource_metrics.go and to pkg/kubelet/server/stats.
 

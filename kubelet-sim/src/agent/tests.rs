@@ -1,4 +1,4 @@
-//! What a simulated container's files, log and exit are, from its pod to its processes.
+//! Tests of the files, the log and the exit of simulated containers, from the pod to its processes.
 
 use super::container::output::{Printed, Run};
 use super::logs;

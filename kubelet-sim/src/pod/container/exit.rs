@@ -1,4 +1,4 @@
-//! How a running container's process ends: by itself, or after it was asked to stop.
+//! Decides when and how a running container's process ends: by itself, or after it was asked to stop.
 //!
 //! Corresponds to killContainer of pkg/kubelet/kuberuntime.
 

@@ -1,4 +1,4 @@
-//! What a kubelet asks of a running container: its hooks and its probes, and the health that follows.
+//! Runs the hooks and probes of a container, and derives its health from them.
 //!
 //! Corresponds to pkg/kubelet/lifecycle and pkg/kubelet/prober.
 

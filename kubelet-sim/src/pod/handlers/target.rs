@@ -1,4 +1,4 @@
-//! What a probe asks of a simulated container when no story says what it finds, and how a failure reads.
+//! Decides the outcome of a probe from the container's spec when no story does, and words its failure.
 //!
 //! Corresponds to pkg/probe. A declared port answers, whatever the path. A command runs beside the container's own, if
 //! that is simulated.

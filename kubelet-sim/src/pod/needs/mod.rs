@@ -1,4 +1,4 @@
-//! What a pod needs before it can start: the objects that it refers to, its variables, the files of its volumes.
+//! Resolves a pod's references to other objects: its variables, the files of its volumes, its DNS.
 //!
 //! Corresponds to pkg/kubelet/kubelet_pods.go and pkg/volume. All of it is pure: `fleet::objects`
 //! reads the objects.

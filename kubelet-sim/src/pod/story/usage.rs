@@ -1,4 +1,4 @@
-//! What a pod uses of its node: CPU and memory, container by container.
+//! Computes the CPU and memory that each container of a pod uses.
 //!
 //! Corresponds to pkg/kubelet/stats, whose numbers come from the container runtime. Here they follow from the story of
 //! each container, and without one from what it requests.

@@ -1,4 +1,4 @@
-//! What the serving sub-commands of agnhost answer over HTTP. Pure: nothing listens.
+//! Answers HTTP requests as the serving sub-commands of agnhost do. Pure: nothing listens.
 //!
 //! Corresponds to netexec, serve-hostname, test-webserver, porter and liveness of test/images/agnhost.
 

@@ -1,4 +1,4 @@
-//! What a file descriptor of a process leads to.
+//! The target of a file descriptor: a file, a device, a pipe, a terminal, or an output that leaves the container.
 
 use super::pipe::{ReadEnd, WriteEnd};
 use super::sink::Sink;

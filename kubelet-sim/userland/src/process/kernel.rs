@@ -1,4 +1,4 @@
-//! What the processes of one container share: the clock, the process table, and the files.
+//! The state that the processes of one container share: the clock, the process table, and the files.
 
 use super::signal::{ExitStatus, Signal};
 use super::sink::Sink;

@@ -1,4 +1,4 @@
-//! What claims, their status, slices and classes of devices are told.
+//! Tables of the errors of ResourceClaims, their status, ResourceSlices and DeviceClasses.
 
 use super::{Errors, cut, identifiers};
 use crate::testing::{create, update, update_of};

@@ -1,4 +1,4 @@
-//! What is wrong with a pod: each rule, and the order in which Kubernetes says so.
+//! Tables of the errors of pods, in the order in which Kubernetes reports them.
 
 mod volumes;
 

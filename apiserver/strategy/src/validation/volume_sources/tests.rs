@@ -1,4 +1,4 @@
-//! What sources are told, in order: in both holders first, then where a pod's volume and a persistent volume differ.
+//! Tables of the errors of volume sources: those that pods and PersistentVolumes share, then those that differ.
 
 use crate::testing::create;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What is wrong with an object of the apps group, in the order in which Kubernetes says so.
+//! Tables of the errors of the kinds of the apps group, in the order in which Kubernetes reports them.
 
 use super::tutorials::web;
 use crate::testing::{create, update, update_of};

@@ -1,4 +1,4 @@
-//! What is wrong with the volumes of a pod, and with where containers mount them.
+//! Tables of the errors of a pod's volumes and of their mounts.
 
 use super::errors;
 use serde_json::{Value, json};
