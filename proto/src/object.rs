@@ -91,7 +91,7 @@ impl Object {
     }
 
     /// Builds the result of a dry run. It has no revision, but keeps the `resourceVersion` that the client sent.
-    pub fn tried(mut value: Value, given: &str, fields: BTreeMap<FieldKey, String>) -> Self {
+    pub fn of_dry_run(mut value: Value, given: &str, fields: BTreeMap<FieldKey, String>) -> Self {
         if given.is_empty() {
             return Self::from_value(value, 0, fields);
         }

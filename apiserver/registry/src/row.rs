@@ -70,7 +70,7 @@ impl Row {
     /// Makes the object that a dry run would have stored; `given` is the `resourceVersion` in its body.
     pub fn dry_run_object(&self, value: Value, given: &str) -> Object {
         let fields = self.resource.fields_of(&value);
-        Object::tried(value, given, fields)
+        Object::of_dry_run(value, given, fields)
     }
 }
 
