@@ -13,7 +13,7 @@ use component_base::env::Env;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::ResourceQuota;
-use proto::quota::concerns;
+use proto::quota::matches_resource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Reconciler for Controller {
             return Ok(None);
         }
         let resources = self.monitors.resources(&limits);
-        let is_counted = |limit: &&String| resources.iter().any(|r| concerns(&r.gvr.group, &r.gvr.resource, limit));
+        let is_counted = |limit: &&String| resources.iter().any(|r| matches_resource(&r.gvr.group, &r.gvr.resource, limit));
         observed.countable = limits.iter().filter(is_counted).cloned().collect();
         let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
         observed.counted = self.monitors.ledger.lock().counted(namespace, name, &observed.tree);

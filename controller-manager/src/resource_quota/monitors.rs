@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod, Service};
-use proto::quota::{IGNORED, concerns};
+use proto::quota::{IGNORED, matches_resource};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,11 +58,11 @@ impl Monitors {
     /// Monitors the resources that these limits concern, and waits for their first sync. Returns false on shutdown.
     pub async fn ensure_synced(&self, client: &Client, limits: &BTreeSet<String>) -> Result<bool, Error> {
         let is_known =
-            |limit: &String| self.monitors.lock().keys().any(|(group, resource)| concerns(group, resource, limit));
+            |limit: &String| self.monitors.lock().keys().any(|(group, resource)| matches_resource(group, resource, limit));
         if !limits.iter().all(is_known) {
             let discovered = discover(client).await?;
             for resource in discovered.preferred().filter(|resource| can_be_counted(resource)) {
-                let is_limited = |limit: &String| concerns(&resource.gvr.group, &resource.gvr.resource, limit);
+                let is_limited = |limit: &String| matches_resource(&resource.gvr.group, &resource.gvr.resource, limit);
                 if limits.iter().any(is_limited) {
                     self.add(resource);
                 }
@@ -79,7 +79,7 @@ impl Monitors {
 
     fn concerned(&self, limits: &BTreeSet<String>) -> Vec<Arc<Monitor>> {
         let monitors = self.monitors.lock();
-        let is_limited = |group: &str, resource: &str| limits.iter().any(|limit| concerns(group, resource, limit));
+        let is_limited = |group: &str, resource: &str| limits.iter().any(|limit| matches_resource(group, resource, limit));
         monitors
             .iter()
             .filter(|((group, resource), _)| is_limited(group, resource))

@@ -8,7 +8,7 @@ pub mod scope;
 pub mod usage;
 
 pub use pod_resources::{Amounts, add, amounts};
-pub use usage::{concerns, unsaid, usage};
+pub use usage::{matches_resource, unmet_constraints, usage};
 
 /// The resources that no quota counts: events, and resources that are never stored.
 pub const IGNORED: [(&str, &str); 10] = [

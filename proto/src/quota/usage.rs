@@ -104,7 +104,7 @@ fn of_claims(claim: &Value) -> Amounts {
 }
 
 /// Returns whether objects of a kind can use a resource of a quota.
-pub fn concerns(group: &str, resource: &str, name: &str) -> bool {
+pub fn matches_resource(group: &str, resource: &str, name: &str) -> bool {
     if name == counted(group, resource) || (group.is_empty() && PLAIN_COUNTS.contains(&resource) && name == resource) {
         return true;
     }
@@ -124,7 +124,7 @@ pub fn concerns(group: &str, resource: &str, name: &str) -> bool {
 }
 
 /// Returns the error for containers that do not specify a limited resource: `must specify limits.memory for: c`.
-pub fn unsaid<'a>(pod: &Value, limited: impl Iterator<Item = &'a String>) -> Option<String> {
+pub fn unmet_constraints<'a>(pod: &Value, limited: impl Iterator<Item = &'a String>) -> Option<String> {
     let required: Vec<&String> = limited.filter(|name| MUST_BE_SPECIFIED.contains(&name.as_str())).collect();
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let spec = &pod["spec"];

@@ -3,7 +3,7 @@
 use crate::Attributes;
 use proto::Status;
 use proto::fields::text;
-use proto::quota::{Amounts, add, amounts, concerns, scope, unsaid, usage};
+use proto::quota::{Amounts, add, amounts, matches_resource, scope, unmet_constraints, usage};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Claim {
         asked.retain(|_, quantity| quantity.signum() > 0);
         let is_pod = group.is_empty() && resource == "pods";
         let counts = |quota: &&Value| {
-            limits(quota).keys().any(|name| concerns(group, resource, name))
+            limits(quota).keys().any(|name| matches_resource(group, resource, name))
                 && scope::matches(quota, is_pod, attributes.new_object())
         };
         let quotas = quotas.into_iter().filter(counts).map(|quota| text(quota, "/metadata/name").to_owned()).collect();
@@ -70,7 +70,7 @@ impl Claim {
     }
 
     fn limited<'a>(&self, hard: &'a Amounts) -> Vec<&'a String> {
-        hard.keys().filter(|limit| concerns(&self.group, &self.resource, limit)).collect()
+        hard.keys().filter(|limit| matches_resource(&self.group, &self.resource, limit)).collect()
     }
 
     /// Rejects a pod that does not specify a resource which a quota limits.
@@ -79,7 +79,7 @@ impl Claim {
             return Ok(());
         }
         let hard = limits(quota);
-        match unsaid(object, self.limited(&hard).into_iter()) {
+        match unmet_constraints(object, self.limited(&hard).into_iter()) {
             Some(why) => Err(self.forbidden(format_args!("failed quota: {}: {why}", text(quota, "/metadata/name")))),
             None => Ok(()),
         }

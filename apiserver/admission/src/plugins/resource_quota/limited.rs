@@ -43,7 +43,7 @@ impl TryFrom<Written> for Scope {
 }
 
 impl LimitedResource {
-    pub fn concerns(&self, group: &str, resource: &str) -> bool {
+    pub fn matches(&self, group: &str, resource: &str) -> bool {
         self.api_group == group && self.resource == resource
     }
 
@@ -52,7 +52,7 @@ impl LimitedResource {
     }
 }
 
-/// Returns 403 if a write raises the usage of a limited resource that no quota covers. `limited` are those that concern the
+/// Returns 403 if a write raises the usage of a limited resource that no quota covers. `limited` are those that match the
 /// written resource.
 pub fn must_be_covered(
     limited: &[&LimitedResource],

@@ -44,7 +44,7 @@ impl AdmissionPlugin for ResourceQuota {
         }
         let quotas = attributes.lookup.list("", "resourcequotas", attributes.namespace)?;
         let served = attributes.served;
-        let limited = self.limited.iter().filter(|limited| limited.concerns(&served.group, &served.resource));
+        let limited = self.limited.iter().filter(|limited| limited.matches(&served.group, &served.resource));
         let limited: Vec<&LimitedResource> = limited.collect();
         if quotas.is_empty() && limited.is_empty() {
             return Ok(());
