@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Response;
 use proto::resources::{Column, Target};
 use proto::wire::shown::{self, MetaVersion};
-use proto::wire::table::{Announce, IncludeObject, Table};
+use proto::wire::table::{ColumnDefinitions, IncludeObject, Table};
 use proto::{Object, Status};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub fn object(
         }
         Transform::MetadataList(_) => return Err(not_a_list(&go_type(target, ""))),
         Transform::Table(version) => {
-            vec![Bytes::from(table(call, target, version)?.single(object, Announce::Columns))]
+            vec![Bytes::from(table(call, target, version)?.single(object, ColumnDefinitions::Included))]
         }
     };
     let gzip = call.info.verb == "get" && answer::accepts_gzip(call.headers());
@@ -52,7 +52,7 @@ pub fn scale(
     let object = || Arc::new(Object::from_value(value.clone(), revision, BTreeMap::new()));
     let shown = match (form.transform, columns) {
         (Transform::Table(version), Some(columns)) => {
-            table(call, target, version)?.with_columns(columns).single(&object(), Announce::Columns)
+            table(call, target, version)?.with_columns(columns).single(&object(), ColumnDefinitions::Included)
         }
         (Transform::Metadata(version), _) => {
             let mut out = Vec::with_capacity(512);

@@ -18,7 +18,7 @@ use http::Response;
 use proto::resources::Target;
 use proto::wire::field_order::{InOrder, TABLE};
 use proto::wire::shown::{self, MetaVersion};
-use proto::wire::table::{Announce, IncludeObject, Table};
+use proto::wire::table::{ColumnDefinitions, IncludeObject, Table};
 use proto::wire::watch_frame::{BOOKMARK, ERROR, bookmark_meta, frame};
 use proto::{Object, Status};
 use registry::read::Selection;
@@ -181,7 +181,7 @@ struct Encoder {
     /// The part of an object that a table's row carries.
     include: IncludeObject,
     /// Whether the next table defines its columns: only the first does.
-    announce: Announce,
+    column_definitions: ColumnDefinitions,
     env: Env,
     path: String,
 }
@@ -202,7 +202,7 @@ impl Encoder {
             transform,
             key: Arc::new(key),
             include,
-            announce: Announce::Columns,
+            column_definitions: ColumnDefinitions::Included,
             env: call.server.env.clone(),
             path: call.info.path.clone(),
         })
@@ -229,8 +229,8 @@ impl Encoder {
 
     fn table_frame(&mut self, change: &Change, version: MetaVersion) -> Bytes {
         let table = Table::new(&self.target, version, self.include, self.env.wall().as_second());
-        let announce = std::mem::replace(&mut self.announce, Announce::Nothing);
-        frame(change.kind.as_str(), &[table.single(&change.object, announce).into()])
+        let column_definitions = std::mem::replace(&mut self.column_definitions, ColumnDefinitions::Omitted);
+        frame(change.kind.as_str(), &[table.single(&change.object, column_definitions).into()])
     }
 
     /// Encodes a bookmark: an object of the kind with nothing but a resource version.

@@ -88,7 +88,8 @@ impl Reconciler for Controller {
             return Ok(None);
         }
         let resources = self.monitors.resources(&limits);
-        let is_counted = |limit: &&String| resources.iter().any(|r| matches_resource(&r.gvr.group, &r.gvr.resource, limit));
+        let is_counted =
+            |limit: &&String| resources.iter().any(|r| matches_resource(&r.gvr.group, &r.gvr.resource, limit));
         observed.countable = limits.iter().filter(is_counted).cloned().collect();
         let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
         observed.counted = self.monitors.ledger.lock().counted(namespace, name, &observed.tree);

@@ -57,8 +57,9 @@ impl Monitors {
 
     /// Monitors the resources that these limits concern, and waits for their first sync. Returns false on shutdown.
     pub async fn ensure_synced(&self, client: &Client, limits: &BTreeSet<String>) -> Result<bool, Error> {
-        let is_known =
-            |limit: &String| self.monitors.lock().keys().any(|(group, resource)| matches_resource(group, resource, limit));
+        let is_known = |limit: &String| {
+            self.monitors.lock().keys().any(|(group, resource)| matches_resource(group, resource, limit))
+        };
         if !limits.iter().all(is_known) {
             let discovered = discover(client).await?;
             for resource in discovered.preferred().filter(|resource| can_be_counted(resource)) {
@@ -79,7 +80,8 @@ impl Monitors {
 
     fn concerned(&self, limits: &BTreeSet<String>) -> Vec<Arc<Monitor>> {
         let monitors = self.monitors.lock();
-        let is_limited = |group: &str, resource: &str| limits.iter().any(|limit| matches_resource(group, resource, limit));
+        let is_limited =
+            |group: &str, resource: &str| limits.iter().any(|limit| matches_resource(group, resource, limit));
         monitors
             .iter()
             .filter(|((group, resource), _)| is_limited(group, resource))

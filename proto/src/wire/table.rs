@@ -50,10 +50,10 @@ pub struct Table<'a> {
 
 /// Whether a table contains the definitions of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announce {
-    Columns,
-    /// No definitions: every event of a watch but the first.
-    Nothing,
+pub enum ColumnDefinitions {
+    Included,
+    /// For every event of a watch but the first.
+    Omitted,
 }
 
 impl<'a> Table<'a> {
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
     }
 
     fn column_definitions(&self) -> Value {
-        let announced = self.columns.iter().filter(|column| !column.name.is_empty());
+        let named = self.columns.iter().filter(|column| !column.name.is_empty());
         let definition = |column: &Column| {
             json!({
                 "name": column.name,
@@ -80,7 +80,7 @@ impl<'a> Table<'a> {
                 "priority": column.priority,
             })
         };
-        announced.map(definition).collect()
+        named.map(definition).collect()
     }
 
     /// Appends the row of an object.
@@ -115,13 +115,13 @@ impl<'a> Table<'a> {
         }
         // Without objects, Kubernetes answers an empty list, but null for a kind without columns of its own.
         let nothing: &[u8] = if served.columns.is_empty() { b"null" } else { b"[]" };
-        self.document(meta, &objects, nothing, Announce::Columns)
+        self.document(meta, &objects, nothing, ColumnDefinitions::Included)
     }
 
     /// Writes the table of one object: the answer to a get, or one event of a watch.
-    pub fn single(&self, object: &Arc<Object>, announce: Announce) -> Vec<u8> {
+    pub fn single(&self, object: &Arc<Object>, column_definitions: ColumnDefinitions) -> Vec<u8> {
         let meta = ListMeta::at(object.revision);
-        self.document(&meta, std::slice::from_ref(object), b"[]", announce)
+        self.document(&meta, std::slice::from_ref(object), b"[]", column_definitions)
     }
 
     /// Returns the table of a bookmark, which has no rows.
@@ -135,11 +135,17 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn document(&self, meta: &ListMeta, objects: &[Arc<Object>], nothing: &[u8], announce: Announce) -> Vec<u8> {
+    fn document(
+        &self,
+        meta: &ListMeta,
+        objects: &[Arc<Object>],
+        nothing: &[u8],
+        column_definitions: ColumnDefinitions,
+    ) -> Vec<u8> {
         let mut out = Vec::with_capacity(512 * (objects.len() + 1));
-        let columns = match announce {
-            Announce::Columns => self.column_definitions(),
-            Announce::Nothing => Value::Null,
+        let columns = match column_definitions {
+            ColumnDefinitions::Included => self.column_definitions(),
+            ColumnDefinitions::Omitted => Value::Null,
         };
         let columns = InOrder(&columns, &TABLE_COLUMN).to_json();
         let (api_version, meta) = (self.version.api_version(), meta.to_json());
@@ -190,13 +196,13 @@ mod tests {
         serde_json::from_slice(&table.list(&ListMeta::at(9), objects)).unwrap()
     }
 
-    fn single(table: &Table<'_>, object: &Arc<Object>, announce: Announce) -> Value {
-        serde_json::from_slice(&table.single(object, announce)).unwrap()
+    fn single(table: &Table<'_>, object: &Arc<Object>, column_definitions: ColumnDefinitions) -> Value {
+        serde_json::from_slice(&table.single(object, column_definitions)).unwrap()
     }
 
     /// The one row of a table of one object.
     fn row(table: &Table<'_>, value: Value) -> Value {
-        single(table, &object(value, 7), Announce::Nothing)["rows"][0].take()
+        single(table, &object(value, 7), ColumnDefinitions::Omitted)["rows"][0].take()
     }
 
     #[test]
@@ -229,7 +235,7 @@ mod tests {
         let target = target("", "v1", "configmaps");
         let shown = |include| {
             let table = Table::new(&target, MetaVersion::V1Beta1, include, 0);
-            single(&table, &config_map(7), Announce::Nothing)["rows"][0]["object"].take()
+            single(&table, &config_map(7), ColumnDefinitions::Omitted)["rows"][0]["object"].take()
         };
         assert_eq!(shown(IncludeObject::None), Value::Null);
         assert_eq!(shown(IncludeObject::Metadata)["apiVersion"], "meta.k8s.io/v1beta1");
@@ -251,7 +257,7 @@ mod tests {
         assert_eq!(empty["rows"], Value::Null);
         assert_eq!(empty["columnDefinitions"][1]["name"], "Created At");
         assert_eq!(empty["columnDefinitions"][1]["type"], "date");
-        let cells = single(&table, &config_map(7), Announce::Nothing)["rows"][0]["cells"].take();
+        let cells = single(&table, &config_map(7), ColumnDefinitions::Omitted)["rows"][0]["cells"].take();
         assert_eq!(cells, json!(["a", "1970-01-01T00:00:00Z"]));
     }
 
@@ -260,8 +266,8 @@ mod tests {
         let target = target("coordination.k8s.io", "v1", "leases");
         let table = Table::new(&target, MetaVersion::V1, IncludeObject::None, 0);
         let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
-        let first = single(&table, &object(lease.clone(), 4), Announce::Columns);
-        let next = single(&table, &object(lease, 5), Announce::Nothing);
+        let first = single(&table, &object(lease.clone(), 4), ColumnDefinitions::Included);
+        let next = single(&table, &object(lease, 5), ColumnDefinitions::Omitted);
         assert_eq!(first["columnDefinitions"].as_array().unwrap().len(), 3);
         assert_eq!(next["columnDefinitions"], Value::Null);
         assert_eq!(next["metadata"], json!({"resourceVersion": "5"}));
