@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! let conditions = MatchConditions::compile(&webhook["matchConditions"], &MATCH_CONDITION);
-//! let facts = Facts::of(attributes, Subject::of(attributes), &authorizer);
-//! match conditions.evaluate(&facts) {
+//! let activation = Activation::of(attributes, Subject::of(attributes), &authorizer);
+//! match conditions.evaluate(&activation) {
 //!     Verdict::Matches => …,
 //!     Verdict::DoesNotMatch(name) => …,   // not called
 //!     Verdict::Error(why) => …,           // by the failure policy: rejected, or not called
@@ -14,9 +14,9 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
 
+use super::activation::Activation;
 use super::budget::Budget;
 use super::error::ExpressionError;
-use super::facts::Facts;
 use super::variables::Variables;
 use cel::admission::{Expression, Scope};
 use cel::{Type, Value};
@@ -59,13 +59,13 @@ impl MatchConditions {
         self.conditions.is_empty()
     }
 
-    pub fn evaluate(&self, facts: &Facts) -> Verdict {
+    pub fn evaluate(&self, activation: &Activation) -> Verdict {
         let mut budget = Budget::of_match_conditions();
         let mut results = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             results.push(match &condition.expression {
                 Err(why) => Err(ExpressionError::Compilation(why.clone())),
-                Ok(expression) => match Variables::none().evaluate(expression, facts, &mut budget) {
+                Ok(expression) => match Variables::none().evaluate(expression, activation, &mut budget) {
                     Ok(outcome) => outcome.map_err(ExpressionError::Evaluation),
                     Err(spent) => return Verdict::Error(spent.into()),
                 },

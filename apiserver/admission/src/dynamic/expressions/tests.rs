@@ -29,7 +29,7 @@ fn rights() -> Arc<dyn Authorizer> {
     Arc::new(Rights)
 }
 
-async fn facts() -> Facts {
+async fn activation() -> Activation {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm", "namespace": "a"},
         "data": {"n": "5"}, "number": 3, "half": 0.5});
     let old = json!({"metadata": {"name": "cm", "namespace": "a"}});
@@ -37,7 +37,7 @@ async fn facts() -> Facts {
     let write = Write::update("", "configmaps", old, object);
     write
         .see(async |attributes| {
-            found = Some(Facts::of(attributes, Subject::of(attributes), &rights()));
+            found = Some(Activation::of(attributes, Subject::of(attributes), &rights()));
             Ok(())
         })
         .await;
@@ -47,14 +47,14 @@ async fn facts() -> Facts {
 /// Evaluates an expression to `true`, `false` or its error.
 async fn says(text: &str) -> String {
     let scope = Scope { params: Some(Type::Dyn), has_authorizer: true, ..Scope::default() };
-    let facts = facts().await.with_params(&json!({"max": 3})).with_namespace(&json!({
+    let activation = activation().await.with_params(&json!({"max": 3})).with_namespace(&json!({
         "metadata": {"name": "a", "labels": {"tier": "x"}, "managedFields": []}, "spec": {}, "status": {"phase": "Active"},
     }));
     let expression = match scope.compile(text, &[]) {
         Ok(expression) => expression,
         Err(why) => return why,
     };
-    match Variables::none().evaluate(&expression, &facts, &mut Budget::of_policy()) {
+    match Variables::none().evaluate(&expression, &activation, &mut Budget::of_policy()) {
         Ok(Ok(Value::Bool(truth))) => truth.to_string(),
         Ok(Ok(other)) => format!("{other:?}"),
         Ok(Err(why)) => why,
@@ -150,10 +150,11 @@ async fn variables_are_evaluated_where_they_are_needed() {
         let told = declared.add(name, text, &mut scope);
         assert_eq!(told.is_err(), name == "wrong", "{name}");
     }
-    let facts = facts().await;
+    let activation = activation().await;
     let says = |text: &str| {
         let expression = scope.compile(text, &[]).unwrap();
-        let found = Variables::of_policy(&declared).evaluate(&expression, &facts, &mut Budget::of_policy()).unwrap();
+        let found =
+            Variables::of_policy(&declared).evaluate(&expression, &activation, &mut Budget::of_policy()).unwrap();
         found.map(|value| matches!(value, Value::Bool(true)))
     };
     assert_eq!(says("variables.count == 4 && variables.twice == 'cmcm'"), Ok(true));
@@ -176,8 +177,8 @@ async fn variables_are_evaluated_where_they_are_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn match_conditions_agree_or_one_decides() {
-    let facts = facts().await;
-    let verdict = |conditions: Json| MatchConditions::compile(&conditions, &MATCH_CONDITION).evaluate(&facts);
+    let activation = activation().await;
+    let verdict = |conditions: Json| MatchConditions::compile(&conditions, &MATCH_CONDITION).evaluate(&activation);
     let condition = |name: &str, expression: &str| json!({"name": name, "expression": expression});
     assert_eq!(verdict(json!(null)), Verdict::Matches);
     assert_eq!(verdict(json!([condition("a", "true"), condition("b", "object.number == 3")])), Verdict::Matches);
@@ -211,7 +212,7 @@ async fn nothing_runs_for_long() {
     let conditions: Vec<Json> =
         (0..4).map(|index| json!({"name": format!("n{index}"), "expression": nested})).collect();
     assert_eq!(
-        MatchConditions::compile(&json!(conditions), &MATCH_CONDITION).evaluate(&facts().await),
+        MatchConditions::compile(&json!(conditions), &MATCH_CONDITION).evaluate(&activation().await),
         Verdict::Error(OutOfBudget.into())
     );
 }

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/cel composition.
 
+use super::activation::Activation;
 use super::budget::{Budget, OutOfBudget};
-use super::facts::Facts;
 use cel::admission::{Declared, Expression};
 use cel::{Key, Map, Value};
 use std::collections::BTreeMap;
@@ -29,11 +29,11 @@ impl<'p> Variables<'p> {
     pub fn evaluate(
         &mut self,
         expression: &Expression,
-        facts: &Facts,
+        activation: &Activation,
         budget: &mut Budget,
     ) -> Result<Result<Value, String>, OutOfBudget> {
-        let composed = self.of(expression, facts, budget)?;
-        let outcome = budget.run(expression, facts.values(expression.names(), &composed))?;
+        let composed = self.of(expression, activation, budget)?;
+        let outcome = budget.run(expression, activation.values(expression.names(), &composed))?;
         Ok(outcome.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text)))
     }
 
@@ -41,7 +41,12 @@ impl<'p> Variables<'p> {
     ///
     /// Deviation: a variable is evaluated, and charged, if an expression mentions it, even in a branch that is not taken. Its
     /// error affects only expressions that read its value, as in Kubernetes.
-    fn of(&mut self, expression: &Expression, facts: &Facts, budget: &mut Budget) -> Result<Value, OutOfBudget> {
+    fn of(
+        &mut self,
+        expression: &Expression,
+        activation: &Activation,
+        budget: &mut Budget,
+    ) -> Result<Value, OutOfBudget> {
         if self.declared.is_empty() {
             return Ok(Value::Null);
         }
@@ -53,7 +58,7 @@ impl<'p> Variables<'p> {
             let value = match compiled {
                 Err(why) => Err(format!("composited variable \"{name}\" fails to compile: {why}")),
                 Ok(inner) => {
-                    let values = facts.values(inner.names(), &self.value(place));
+                    let values = activation.values(inner.names(), &self.value(place));
                     let outcome = budget.run(inner, values)?;
                     outcome.map_err(|why| format!("composited variable \"{name}\" fails to evaluate: {why}"))
                 }

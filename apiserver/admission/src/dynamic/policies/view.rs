@@ -3,7 +3,7 @@
 //! Corresponds to VersionedAttributes of k8s.io/apiserver/pkg/admission.
 
 use crate::Attributes;
-use crate::dynamic::expressions::{Authorizer, Facts, Subject};
+use crate::dynamic::expressions::{Activation, Authorizer, Subject};
 use crate::dynamic::versioned_attributes::VersionedAttributes;
 use cacher::lookup::ObjectKey;
 use proto::Status;
@@ -14,26 +14,27 @@ use std::sync::Arc;
 /// Caches what policies share: converted objects and the namespace.
 pub struct View<'a> {
     authorizer: &'a Arc<dyn Authorizer>,
-    facts: BTreeMap<usize, Facts>,
+    /// By the version in `attributes.versions`.
+    activations: BTreeMap<usize, Activation>,
     namespace: Option<Value>,
 }
 
 impl<'a> View<'a> {
     pub fn new(authorizer: &'a Arc<dyn Authorizer>) -> Self {
-        Self { authorizer, facts: BTreeMap::new(), namespace: None }
+        Self { authorizer, activations: BTreeMap::new(), namespace: None }
     }
 
-    /// Returns the facts of the write in a version of `attributes.versions`.
-    pub async fn facts(&mut self, attributes: &Attributes<'_>, version: usize) -> Result<Facts, Status> {
-        if let Some(known) = self.facts.get(&version) {
+    /// Returns the activation of the write in a version of `attributes.versions`.
+    pub async fn activation(&mut self, attributes: &Attributes<'_>, version: usize) -> Result<Activation, Status> {
+        if let Some(known) = self.activations.get(&version) {
             return Ok(known.clone());
         }
         let seen = VersionedAttributes::of(attributes, version).await?;
         let served = &attributes.versions.all()[version];
         let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
-        let facts = Facts::of(attributes, subject, self.authorizer);
-        self.facts.insert(version, facts.clone());
-        Ok(facts)
+        let activation = Activation::of(attributes, subject, self.authorizer);
+        self.activations.insert(version, activation.clone());
+        Ok(activation)
     }
 
     /// Returns the object's namespace; null for cluster-scoped objects, including namespaces.
@@ -53,6 +54,6 @@ impl<'a> View<'a> {
 
     /// Drops converted objects after the object has changed.
     pub fn forget_objects(&mut self) {
-        self.facts.clear();
+        self.activations.clear();
     }
 }

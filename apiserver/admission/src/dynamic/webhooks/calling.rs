@@ -6,7 +6,7 @@ use super::hook::{self, Hook};
 use super::review::{self, InvalidResponse, Question, Response};
 use crate::Attributes;
 use crate::dynamic::compiled::Compiled;
-use crate::dynamic::expressions::{Authorizer, Facts, Subject, Verdict};
+use crate::dynamic::expressions::{Activation, Authorizer, Subject, Verdict};
 use crate::dynamic::versioned_attributes::VersionedAttributes;
 use crate::metrics::webhooks::{Called, ErrorType, WebhookMeter};
 use crate::parts::PluginParts;
@@ -90,7 +90,7 @@ impl Caller {
         let seen = VersionedAttributes::of(attributes, place).await?;
         let served = &attributes.versions.all()[place];
         let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
-        match hook.conditions.evaluate(&Facts::of(attributes, subject, &self.authorizer)) {
+        match hook.conditions.evaluate(&Activation::of(attributes, subject, &self.authorizer)) {
             Verdict::Matches => Ok(Some(place)),
             Verdict::DoesNotMatch(_) => Ok(None),
             Verdict::Error(why) if hook.ignores_failures => {

@@ -4,7 +4,7 @@
 
 use super::apply_configuration;
 use super::json_patch;
-use crate::dynamic::expressions::{Budget, ExpressionError, Facts, MatchConditions, Variables, Verdict};
+use crate::dynamic::expressions::{Activation, Budget, ExpressionError, MatchConditions, Variables, Verdict};
 use crate::dynamic::matching::MatchResources;
 use crate::dynamic::policies::{FailurePolicy, params, source};
 use cel::admission::Declared;
@@ -79,26 +79,26 @@ impl source::Definition for Definition {
 
 impl Definition {
     /// Tells whether the match conditions hold.
-    pub fn applies(&self, facts: &Facts) -> Result<bool, ExpressionError> {
-        match self.conditions.evaluate(facts) {
+    pub fn applies(&self, activation: &Activation) -> Result<bool, ExpressionError> {
+        match self.conditions.evaluate(activation) {
             Verdict::Matches => Ok(true),
             Verdict::DoesNotMatch(_) => Ok(false),
             Verdict::Error(why) => Err(why),
         }
     }
 
-    /// Returns the object after one mutation. `facts` are those of the object before it; `schema` is its type.
+    /// Returns the object after one mutation. `activation` has the object before it; `schema` is its type.
     pub fn mutate(
         &self,
         mutation: &Mutation,
-        facts: &Facts,
+        activation: &Activation,
         object: &Json,
         schema: Merging<'_>,
     ) -> Result<Json, ExpressionError> {
         let compiled = mutation.expression.as_ref();
         let expression = compiled.map_err(|why| ExpressionError::Compilation(why.clone()))?;
         let mut variables = Variables::of_policy(&self.variables);
-        let value = variables.evaluate(expression, facts, &mut Budget::of_policy())??;
+        let value = variables.evaluate(expression, activation, &mut Budget::of_policy())??;
         let mutated = match (mutation.patch_type, &value) {
             (PatchType::ApplyConfiguration, Value::Message(_)) => apply_configuration::apply(schema, object, &value),
             (PatchType::JsonPatch, Value::List(operations)) => json_patch::apply(object, &operations.items),

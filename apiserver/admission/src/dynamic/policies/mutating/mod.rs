@@ -187,8 +187,8 @@ impl Pass<'_> {
     /// Applies all mutations of a policy; tells whether the object has changed.
     async fn invoke(&mut self, invocation: &Invocation<'_>, attributes: &mut Attributes<'_>) -> Result<bool, Status> {
         let definition = &invocation.hook.definition;
-        let facts = self.view.facts(attributes, invocation.version).await?.with_params(&invocation.params);
-        match definition.applies(&facts) {
+        let activation = self.view.activation(attributes, invocation.version).await?.with_params(&invocation.params);
+        match definition.applies(&activation) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
@@ -233,13 +233,13 @@ impl Pass<'_> {
         }
         let version = invocation.version;
         let namespace = self.view.namespace(attributes).await?.clone();
-        let facts = self.view.facts(attributes, version).await?;
-        let facts = facts.with_params(&invocation.params).with_namespace(&namespace);
+        let activation = self.view.activation(attributes, version).await?;
+        let activation = activation.with_params(&invocation.params).with_namespace(&namespace);
         let seen = VersionedAttributes::of(attributes, version).await?;
         let served = &attributes.versions.all()[version];
         let is_of_resource = is_of_resource(served, attributes.subresource);
         let schema = if is_of_resource { Type::of(served.schema.schema()) } else { Type::DEDUCED };
-        let mutated = match invocation.hook.definition.mutate(mutation, &facts, &seen.object, schema) {
+        let mutated = match invocation.hook.definition.mutate(mutation, &activation, &seen.object, schema) {
             Ok(mutated) if mutated == *seen.object => return Ok(Ok(None)),
             Ok(mutated) => mutated,
             Err(why) => return Ok(Err(why)),

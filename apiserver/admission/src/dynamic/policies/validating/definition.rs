@@ -2,7 +2,9 @@
 //!
 //! Corresponds to the validator of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
-use crate::dynamic::expressions::{Budget, ExpressionError, Facts, MatchConditions, OutOfBudget, Variables, Verdict};
+use crate::dynamic::expressions::{
+    Activation, Budget, ExpressionError, MatchConditions, OutOfBudget, Variables, Verdict,
+};
 use crate::dynamic::matching::MatchResources;
 use crate::dynamic::policies::{FailurePolicy, params, source};
 use cel::admission::Declared;
@@ -131,15 +133,15 @@ impl source::Definition for Definition {
 
 impl Definition {
     /// Evaluates the policy. `now` measures how long each expression takes.
-    pub fn evaluate(&self, facts: &Facts, namespace: &Json, now: &dyn Fn() -> Duration) -> Evaluation {
-        match self.conditions.evaluate(facts) {
+    pub fn evaluate(&self, activation: &Activation, namespace: &Json, now: &dyn Fn() -> Duration) -> Evaluation {
+        match self.conditions.evaluate(activation) {
             Verdict::Matches => {}
             Verdict::DoesNotMatch(_) => return Evaluation::default(),
             Verdict::Error(_) if self.failure_policy == FailurePolicy::Ignore => return Evaluation::default(),
             Verdict::Error(why) => return Evaluation::error(why),
         }
-        let facts = facts.with_namespace(namespace);
-        let run = Run { definition: self, facts, variables: Variables::of_policy(&self.variables), now };
+        let activation = activation.with_namespace(namespace);
+        let run = Run { definition: self, activation, variables: Variables::of_policy(&self.variables), now };
         run.all().unwrap_or_else(Evaluation::error)
     }
 }
@@ -147,7 +149,7 @@ impl Definition {
 /// One evaluation.
 struct Run<'p> {
     definition: &'p Definition,
-    facts: Facts,
+    activation: Activation,
     variables: Variables<'p>,
     now: &'p dyn Fn() -> Duration,
 }
@@ -200,7 +202,7 @@ impl Run<'_> {
     ) -> Result<Result<Value, ExpressionError>, OutOfBudget> {
         match compiled {
             Ok(expression) => {
-                let outcome = self.variables.evaluate(expression, &self.facts, budget)?;
+                let outcome = self.variables.evaluate(expression, &self.activation, budget)?;
                 Ok(outcome.map_err(ExpressionError::Evaluation))
             }
             Err(why) => Ok(Err(ExpressionError::Compilation(why.clone()))),

@@ -124,8 +124,8 @@ impl Pass<'_> {
                     continue;
                 }
             };
-            let facts = match self.view.facts(attributes, version).await {
-                Ok(facts) => facts,
+            let activation = match self.view.activation(attributes, version).await {
+                Ok(activation) => activation,
                 Err(status) => {
                     self.misconfigured(hook, None, &format!("failed to convert object version: {}", status.message));
                     continue;
@@ -134,8 +134,10 @@ impl Pass<'_> {
             let namespace = self.view.namespace(attributes).await?;
             let started = self.plugin.env.now();
             let now = || self.plugin.env.now().duration_since(started);
-            let said: Vec<Evaluation> =
-                params.iter().map(|params| definition.evaluate(&facts.with_params(params), namespace, &now)).collect();
+            let said: Vec<Evaluation> = params
+                .iter()
+                .map(|params| definition.evaluate(&activation.with_params(params), namespace, &now))
+                .collect();
             if attributes.steps.is_some() {
                 self.trace(hook, binding, &said);
             }

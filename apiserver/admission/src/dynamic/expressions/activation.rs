@@ -1,4 +1,4 @@
-//! `Facts`: the values of all variables that expressions can read, in one request.
+//! `Activation`: the values of all variables that expressions can read, in one request.
 //!
 //! Corresponds to the activation of k8s.io/apiserver/pkg/admission/plugin/cel, and to CreateAdmissionRequest there.
 
@@ -29,9 +29,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The values, which are cheap to clone.
+/// The values of one request, which are cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct Activation {
     object: Value,
     old_object: Value,
     namespace: Value,
@@ -41,7 +41,7 @@ pub struct Facts {
     request_resource: Value,
 }
 
-impl Facts {
+impl Activation {
     pub fn of(attributes: &Attributes<'_>, subject: Subject<'_>, authorizer: &Arc<dyn Authorizer>) -> Self {
         let user = Arc::new(attributes.user.clone());
         let resource = Resource {
