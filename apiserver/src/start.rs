@@ -16,7 +16,7 @@ use crate::{pipeline, runtime_config, serving_certificate, upkeep};
 use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authz;
 use access::authz::Authorization;
-use access::authz::policy::{PolicyRows, PolicySource};
+use access::authz::objects::{AuthorizerCaches, AuthorizerObjects};
 use admission::Chain;
 use admission::chain::{self, PluginError};
 use admission::configuration::PluginConfigurations;
@@ -172,8 +172,8 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
     if config.encryption_provider_config_automatic_reload {
         env.spawn(key_change::run(env.clone(), encryption, registry.clone()));
     }
-    let source = Arc::new(PolicySource::new(policy_rows(&registry)));
-    let authorization = Authorization::new(files.authorizers, source, roles::node_rules());
+    let objects = Arc::new(AuthorizerObjects::new(authorizer_caches(&registry)));
+    let authorization = Authorization::new(files.authorizers, objects, roles::node_rules());
     let authorization = Arc::new(authorization.with_policies(files.policies));
     if let Some(path) = &config.authorization.authorization_config {
         env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
@@ -296,10 +296,10 @@ fn builtin_cacher(registry: &Registry, group: &str, resource: &str) -> Cacher {
     registry.row_of(group, resource).expect("the built-in table has this row").1.cacher.clone()
 }
 
-fn policy_rows(registry: &Registry) -> PolicyRows {
+fn authorizer_caches(registry: &Registry) -> AuthorizerCaches {
     let cacher = |group: &str, resource: &str| builtin_cacher(registry, group, resource);
     let rbac = "rbac.authorization.k8s.io";
-    PolicyRows {
+    AuthorizerCaches {
         cluster_roles: cacher(rbac, "clusterroles"),
         roles: cacher(rbac, "roles"),
         cluster_role_bindings: cacher(rbac, "clusterrolebindings"),

@@ -43,7 +43,7 @@ pub async fn authorize(
             if may(authorization, mutation.user, "bind", resource, namespace, name).await {
                 return Ok(());
             }
-            let index = authorization.source().index();
+            let index = authorization.objects().index();
             index.rules_of_role(namespace, kind, name).ok_or_else(|| Status::not_found(GROUP, resource, name))?
         }
         _ => return Ok(()),

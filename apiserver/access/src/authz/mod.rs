@@ -19,7 +19,7 @@ pub mod webhook;
 pub mod chain;
 pub mod listener;
 pub mod options;
-pub mod policy;
+pub mod objects;
 pub mod reload;
 
 pub use attributes::Listener;
@@ -29,7 +29,7 @@ pub use mode::Mode;
 use arc_swap::ArcSwap;
 use chain::Chain;
 use listener::Explanation;
-use policy::PolicySource;
+use objects::AuthorizerObjects;
 use proto::Status;
 use request::UserInfo;
 use request::user_info::MASTERS;
@@ -60,14 +60,14 @@ impl NoOpinions {
 /// The authorizers in their order. Members of `system:masters` are allowed before any of them is asked.
 pub struct Authorization {
     chain: ArcSwap<Chain>,
-    source: Arc<PolicySource>,
+    objects: Arc<AuthorizerObjects>,
     node_rules: Vec<Rule>,
     abac: Vec<abac::Policy>,
 }
 
 impl Authorization {
-    pub fn new(chain: Chain, source: Arc<PolicySource>, node_rules: Vec<Rule>) -> Self {
-        Self { chain: ArcSwap::from_pointee(chain), source, node_rules, abac: Vec::new() }
+    pub fn new(chain: Chain, objects: Arc<AuthorizerObjects>, node_rules: Vec<Rule>) -> Self {
+        Self { chain: ArcSwap::from_pointee(chain), objects, node_rules, abac: Vec::new() }
     }
 
     /// Sets the policies of `--authorization-policy-file`.
@@ -137,8 +137,8 @@ impl Authorization {
             Mode::AlwaysAllow => Decision::Allow(String::new()),
             Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".to_owned()),
             Mode::Abac => abac::authorize(&self.abac, attributes),
-            Mode::Node => node::authorize(attributes, &self.node_rules, self.source.as_ref()),
-            Mode::Rbac => self.source.index().authorize(attributes),
+            Mode::Node => node::authorize(attributes, &self.node_rules, self.objects.as_ref()),
+            Mode::Rbac => self.objects.index().authorize(attributes),
             Mode::Webhook => Decision::NoOpinion(String::new()),
         }
     }
@@ -147,7 +147,7 @@ impl Authorization {
     fn explain(&self, mode: Mode, attributes: &Attributes<'_>, verdict: &Verdict) -> Explanation {
         match (mode, &verdict.decision) {
             (Mode::Rbac, decision) => {
-                let index = self.source.index();
+                let index = self.objects.index();
                 match decision {
                     Decision::Allow(_) => Explanation::of(index.allowing_rule(attributes)),
                     _ => Explanation {
@@ -180,7 +180,7 @@ impl Authorization {
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let chain = self.chain();
         let has = |mode| chain.has(mode);
-        let rbac = has(Mode::Rbac).then(|| self.source.index().rules_for(user, namespace));
+        let rbac = has(Mode::Rbac).then(|| self.objects.index().rules_for(user, namespace));
         let (mut rules, mut errors) = rbac.unwrap_or_default();
         if has(Mode::Webhook) {
             errors.push("webhook authorizer does not support user rule resolution".to_owned());
@@ -203,7 +203,7 @@ impl Authorization {
         rules.iter().any(|rule| rule.verbs.iter().any(|v| v == verb || v == "*"))
     }
 
-    pub fn source(&self) -> &PolicySource {
-        &self.source
+    pub fn objects(&self) -> &AuthorizerObjects {
+        &self.objects
     }
 }

@@ -7,7 +7,7 @@
 pub mod matching;
 pub mod admission_request;
 pub mod versioned_attributes;
-pub mod compiled;
+pub mod configuration_manager;
 pub mod expressions;
 pub mod webhooks;
 pub mod policies;

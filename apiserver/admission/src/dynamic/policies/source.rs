@@ -28,10 +28,10 @@ pub struct PolicyHook<D> {
 }
 
 pub struct PolicySource<D> {
-    compiled: ArcSwap<Compiled<D>>,
+    compiled: ArcSwap<CompiledPolicies<D>>,
 }
 
-struct Compiled<D> {
+struct CompiledPolicies<D> {
     policies: Vec<Arc<Object>>,
     bindings: Vec<Arc<Object>>,
     hooks: Arc<Vec<PolicyHook<D>>>,
@@ -39,7 +39,7 @@ struct Compiled<D> {
 
 impl<D> Default for PolicySource<D> {
     fn default() -> Self {
-        let nothing = Compiled { policies: Vec::new(), bindings: Vec::new(), hooks: Arc::default() };
+        let nothing = CompiledPolicies { policies: Vec::new(), bindings: Vec::new(), hooks: Arc::default() };
         Self { compiled: ArcSwap::from_pointee(nothing) }
     }
 }
@@ -58,12 +58,12 @@ impl<D: Definition> PolicySource<D> {
             return Ok(known.hooks.clone());
         }
         let hooks = Arc::new(known.next(&policies, &bindings));
-        self.compiled.store(Arc::new(Compiled { policies, bindings, hooks: hooks.clone() }));
+        self.compiled.store(Arc::new(CompiledPolicies { policies, bindings, hooks: hooks.clone() }));
         Ok(hooks)
     }
 }
 
-impl<D: Definition> Compiled<D> {
+impl<D: Definition> CompiledPolicies<D> {
     /// Compiles changed policies. An unchanged one keeps its expressions, and one without a binding is skipped.
     fn next(&self, policies: &[Arc<Object>], bindings: &[Arc<Object>]) -> Vec<PolicyHook<D>> {
         let mut by_policy: BTreeMap<String, Vec<Binding>> = BTreeMap::new();

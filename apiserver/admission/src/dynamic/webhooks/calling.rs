@@ -5,7 +5,7 @@
 use super::hook::{self, Hook};
 use super::review::{self, InvalidResponse, Question, Response};
 use crate::Attributes;
-use crate::dynamic::compiled::Compiled;
+use crate::dynamic::configuration_manager::ConfigurationManager;
 use crate::dynamic::expressions::{Activation, Authorizer, Subject, Verdict};
 use crate::dynamic::versioned_attributes::VersionedAttributes;
 use crate::metrics::webhooks::{Called, ErrorType, WebhookMeter};
@@ -29,7 +29,7 @@ pub struct Caller {
     callers: Arc<Callers>,
     users: Users,
     authorizer: Arc<dyn Authorizer>,
-    hooks: Compiled<Vec<Hook>>,
+    hooks: ConfigurationManager<Vec<Hook>>,
     meter: WebhookMeter,
     mutating: bool,
     /// Name of the plugin.
@@ -68,7 +68,7 @@ impl Caller {
             callers: parts.callers.clone(),
             users: users.clone(),
             authorizer: parts.authorization.clone(),
-            hooks: Compiled::new(configurations.clone(), hook::read_all),
+            hooks: ConfigurationManager::new(configurations.clone(), hook::read_all),
             meter: WebhookMeter::new(parts.env, kind),
             mutating,
             plugin: if mutating { "MutatingAdmissionWebhook" } else { "ValidatingAdmissionWebhook" },

@@ -30,21 +30,21 @@ pub struct Definition {
 
 #[derive(Debug)]
 struct Validation {
-    expression: Compiled,
+    expression: CompiledExpression,
     text: String,
     message: String,
-    message_expression: Option<Compiled>,
+    message_expression: Option<CompiledExpression>,
     reason: String,
 }
 
 #[derive(Debug)]
 struct Annotation {
     key: String,
-    expression: Compiled,
+    expression: CompiledExpression,
 }
 
-/// An error only if a newer server stored the expression.
-type Compiled = Result<Expression, String>;
+/// A compiled expression, or its error. Only an expression that a newer server stored may have one.
+type CompiledExpression = Result<Expression, String>;
 
 /// Result of one validation.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,7 +197,7 @@ impl Run<'_> {
 
     fn value(
         &mut self,
-        compiled: &Compiled,
+        compiled: &CompiledExpression,
         budget: &mut Budget,
     ) -> Result<Result<Value, ExpressionError>, OutOfBudget> {
         match compiled {

@@ -1,4 +1,4 @@
-//! `PolicySource`: the cached objects that authorizers read, and the RBAC index that is compiled from them.
+//! `AuthorizerObjects`: the cached objects that authorizers read, and the RBAC index that is compiled from them.
 //!
 //! The index is updated when it is read and a row has changed since. Corresponds to the informers behind kube-apiserver's
 //! authorizers.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const PARSED_AT_ONCE: usize = 256;
 
 /// The caches of the RBAC resources, in the order of the fields of `Changes`, and those that the Node authorizer reads.
-pub struct PolicyRows {
+pub struct AuthorizerCaches {
     pub cluster_roles: Cacher,
     pub roles: Cacher,
     pub cluster_role_bindings: Cacher,
@@ -26,26 +26,27 @@ pub struct PolicyRows {
     pub volume_attachments: Cacher,
 }
 
-pub struct PolicySource {
-    rows: PolicyRows,
-    compiled: ArcSwap<Compiled>,
+/// The objects that the RBAC and Node authorizers read.
+pub struct AuthorizerObjects {
+    caches: AuthorizerCaches,
+    compiled: ArcSwap<CompiledIndex>,
     compiling: Mutex<()>,
 }
 
 /// An index, and the snapshots of the rows that it was compiled from.
 #[derive(Default)]
-struct Compiled {
+struct CompiledIndex {
     of: [Option<Snapshot>; 4],
     index: Arc<RbacIndex>,
 }
 
-impl PolicySource {
-    pub fn new(rows: PolicyRows) -> Self {
-        Self { rows, compiled: ArcSwap::default(), compiling: Mutex::default() }
+impl AuthorizerObjects {
+    pub fn new(caches: AuthorizerCaches) -> Self {
+        Self { caches, compiled: ArcSwap::default(), compiling: Mutex::default() }
     }
 
     fn snapshots(&self) -> [Option<Snapshot>; 4] {
-        let PolicyRows { cluster_roles, roles, cluster_role_bindings, role_bindings, .. } = &self.rows;
+        let AuthorizerCaches { cluster_roles, roles, cluster_role_bindings, role_bindings, .. } = &self.caches;
         [cluster_roles, roles, cluster_role_bindings, role_bindings].map(|row| row.snapshot().ok())
     }
 
@@ -62,12 +63,12 @@ impl PolicySource {
             return index;
         }
         let index = Arc::new(compiled.followed(&snapshots));
-        self.compiled.store(Arc::new(Compiled { of: snapshots, index: index.clone() }));
+        self.compiled.store(Arc::new(CompiledIndex { of: snapshots, index: index.clone() }));
         index
     }
 }
 
-impl Compiled {
+impl CompiledIndex {
     /// Returns the index if it was compiled from these snapshots.
     fn index_of(&self, snapshots: &[Option<Snapshot>; 4]) -> Option<Arc<RbacIndex>> {
         let is_same = snapshots.iter().zip(&self.of).all(|pair| match pair {
@@ -109,15 +110,15 @@ fn parsed(changed: &[Changed<'_>]) -> Vec<Change> {
     changed.iter().map(|(before, after)| Change { before: tree(before), after: tree(after) }).collect()
 }
 
-impl NodeRelations for PolicySource {
+impl NodeRelations for AuthorizerObjects {
     fn any_pod(&self, node: &str, namespace: &str, visit: &mut dyn FnMut(&Value) -> bool) -> bool {
-        let Ok(pods) = self.rows.pods.snapshot() else { return false };
+        let Ok(pods) = self.caches.pods.snapshot() else { return false };
         let of_node = |object: &&Arc<Object>| object.index.fields.get("spec.nodeName").is_some_and(|n| n == node);
         pods.in_namespace(namespace).map(|(_, pod)| pod).filter(of_node).any(|pod| visit(&pod.peek()))
     }
 
     fn claims_of_volume(&self, volume: &str) -> Vec<(String, String)> {
-        let Ok(volumes) = self.rows.persistent_volumes.snapshot() else { return Vec::new() };
+        let Ok(volumes) = self.caches.persistent_volumes.snapshot() else { return Vec::new() };
         let Some(volume) = volumes.get("", volume) else { return Vec::new() };
         let value = volume.peek();
         let text = |key: &str| value.pointer(&format!("/spec/claimRef/{key}")).and_then(Value::as_str);
@@ -128,7 +129,7 @@ impl NodeRelations for PolicySource {
     }
 
     fn is_attached(&self, attachment: &str, node: &str) -> bool {
-        let Ok(attachments) = self.rows.volume_attachments.snapshot() else { return false };
+        let Ok(attachments) = self.caches.volume_attachments.snapshot() else { return false };
         attachments.get("", attachment).is_some_and(|a| a.peek()["spec"]["nodeName"] == node)
     }
 }

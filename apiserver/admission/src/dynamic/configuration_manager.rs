@@ -1,4 +1,4 @@
-//! `Compiled`: a value compiled from all objects of a resource, once for each state of its cache.
+//! `ConfigurationManager`: a value compiled from all objects of a resource, once for each state of its cache.
 //!
 //! Corresponds to the configuration managers of k8s.io/apiserver/pkg/admission/configuration.
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 /// Time for which a request waits until the cache of a starting server is ready.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-pub struct Compiled<T> {
+pub struct ConfigurationManager<T> {
     cacher: Cacher,
     compile: fn(&[Arc<Value>]) -> T,
     last: ArcSwapOption<(Snapshot, Arc<T>)>,
 }
 
-impl<T> Compiled<T> {
+impl<T> ConfigurationManager<T> {
     /// `compile` receives the objects sorted by name.
     pub fn new(cacher: Cacher, compile: fn(&[Arc<Value>]) -> T) -> Self {
         Self { cacher, compile, last: ArcSwapOption::empty() }
