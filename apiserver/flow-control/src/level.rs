@@ -6,7 +6,7 @@
 use super::demand::Smoothed;
 use super::occupancy::Capacity;
 use super::priority_level::{Bounds, Discipline};
-use super::queue_set::{Arrival, Next, QueueSet, Refused, Running, Waits};
+use super::queue_set::{Arrival, DispatchObserver, Next, QueueSet, Refused, Running};
 use super::work::Work;
 use crate::metrics::{FlowMetrics, LevelMeters};
 use parking_lot::Mutex;
@@ -37,12 +37,12 @@ pub struct Ticket {
     pub wake: oneshot::Sender<Running>,
     pub about: About,
     /// Counts how often the request was first in order and too few seats were free.
-    pub no_room: Counter,
+    pub no_accommodation: Counter,
 }
 
-impl Waits for Ticket {
-    fn found_no_room(&self) {
-        self.no_room.inc();
+impl DispatchObserver for Ticket {
+    fn not_accommodated(&self) {
+        self.no_accommodation.inc();
     }
 }
 
@@ -158,21 +158,21 @@ impl Level {
             let ticket = || {
                 let (wake, receiver) = oneshot::channel();
                 turn = Some(receiver);
-                let (about, no_room) = about();
-                Ticket { wake, about, no_room }
+                let (about, no_accommodation) = about();
+                Ticket { wake, about, no_accommodation }
             };
             let (arrival, next) = state.set.arrive(now, flow, work, ticket);
             match arrival {
                 Arrival::Served(_) => state.tallies.dispatched += 1,
                 Arrival::Refused(_) => state.tallies.rejected += 1,
-                Arrival::Waits(_) => {}
+                Arrival::Queued(_) => {}
             }
             (arrival, next)
         };
         self.wake(now, next);
         match arrival {
             Arrival::Served(running) => Ok(Ok(running)),
-            Arrival::Waits(id) => Ok(Err(Queued { id, turn: turn.expect("a ticket is made for each that waits") })),
+            Arrival::Queued(id) => Ok(Err(Queued { id, turn: turn.expect("a ticket is made for each that waits") })),
             Arrival::Refused(why) => Err(why),
         }
     }

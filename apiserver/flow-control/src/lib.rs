@@ -214,7 +214,7 @@ impl Fairness {
         let name = flow.schema.flow(info, user);
         let (seats, is_write) = (work.max_seats(), info.is_mutating());
         let hash = || dealer::hash_of(&flow.schema.name, name);
-        let about = || (about(&flow, name, info, user, &self.env), flow.meters.no_room.clone());
+        let about = || (about(&flow, name, info, user, &self.env), flow.meters.no_accommodation.clone());
         flow.meters.seats.observe(seats as f64);
         let running = match flow.level.arrive(self.now(), hash, work, about) {
             Ok(Ok(running)) => {
@@ -246,21 +246,21 @@ impl Fairness {
     ) -> Result<Running, Refused> {
         let came = self.env.now();
         let (fairness, why) = (self.clone(), Refused::Cancelled);
-        let mut place = Place { fairness, flow: flow.clone(), queued: Some(queued), seats, is_write, why };
+        let mut waiting = QueuedRequest { fairness, flow: flow.clone(), queued: Some(queued), seats, is_write, why };
         flow.meters.queue(seats);
         self.kinds.begin(self.now(), Phase::Waiting, is_write);
         self.look_after(&flow.level);
-        let queued = place.queued.as_mut().expect("it waits");
+        let queued = waiting.queued.as_mut().expect("it waits");
         let turn = self.env.timeout(limit, &mut queued.turn).await;
         let waited = self.env.now().duration_since(came);
         match turn {
             Ok(Ok(running)) => {
-                place.queued = None;
+                waiting.queued = None;
                 flow.meters.waited(true, waited);
                 Ok(running)
             }
             _ => {
-                place.why = Refused::TimeOut;
+                waiting.why = Refused::TimeOut;
                 flow.meters.waited(false, waited);
                 Err(Refused::TimeOut)
             }
@@ -283,8 +283,8 @@ impl Fairness {
     }
 }
 
-/// A place in a queue, which is given up when this is dropped.
-struct Place {
+/// A request in a queue. It leaves the queue when this is dropped.
+struct QueuedRequest {
     fairness: Arc<Fairness>,
     flow: Arc<Flow>,
     queued: Option<Queued>,
@@ -293,7 +293,7 @@ struct Place {
     why: Refused,
 }
 
-impl Drop for Place {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         let now = self.fairness.now();
         self.flow.meters.leave_queue(self.seats);

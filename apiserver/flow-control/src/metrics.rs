@@ -5,7 +5,7 @@
 use crate::demand::Smoothed;
 use crate::occupancy::OverTime;
 use crate::priority_level::Bounds;
-use crate::queue_set::{QueueSet, Waits};
+use crate::queue_set::{DispatchObserver, QueueSet};
 use crate::reads_and_writes::ByPhase;
 use component_base::env::Env;
 use component_base::metrics::{Counters, FloatGauges, Gauges, Histograms, Labels, SetHistogram, SetHistograms};
@@ -38,7 +38,7 @@ pub struct FlowMetrics {
     lengths: Histograms,
     seats: Histograms,
     watches: Histograms,
-    no_room: Counters,
+    no_accommodation: Counters,
     limits: Gauges,
     nominal: Gauges,
     lower: Gauges,
@@ -117,7 +117,7 @@ impl FlowMetrics {
                 "Watches that the event of a write goes to, seen by each write",
                 WATCHES,
             ),
-            no_room: metrics.counters(
+            no_accommodation: metrics.counters(
                 "apiserver_flowcontrol_request_dispatch_no_accommodation_total",
                 "Times that the request whose turn it was had to wait on for lack of seats",
             ),
@@ -221,7 +221,7 @@ impl FlowMetrics {
             queue_length: self.lengths.get_or_create_owned(&labels),
             seats: self.seats.get_or_create_owned(&labels),
             watches: self.watches.get_or_create_owned(&labels),
-            no_room: self.no_room.get_or_create_owned(&labels),
+            no_accommodation: self.no_accommodation.get_or_create_owned(&labels),
         }
     }
 
@@ -264,7 +264,7 @@ pub struct FlowMeters {
     pub queue_length: Histogram,
     pub seats: Histogram,
     pub watches: Histogram,
-    pub no_room: Counter,
+    pub no_accommodation: Counter,
 }
 
 impl FlowMeters {
@@ -331,7 +331,7 @@ impl LevelMeters {
         self.smoothed.set(demand.smoothed);
     }
 
-    pub fn show<T: Waits>(&self, set: &QueueSet<T>) {
+    pub fn show<T: DispatchObserver>(&self, set: &QueueSet<T>) {
         self.current_r.set(set.current_r);
         self.dispatch_r.set(set.dispatch_r);
         self.latest_s.set(set.latest_s);

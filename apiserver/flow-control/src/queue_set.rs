@@ -50,14 +50,14 @@ pub struct Running {
 pub enum Arrival {
     Served(Running),
     /// It waits under this id; its ticket may already be among those returned.
-    Waits(u64),
+    Queued(u64),
     Refused(Refused),
 }
 
-/// The ticket of a waiting request.
-pub trait Waits {
+/// Observes the dispatch of a waiting request, as its ticket.
+pub trait DispatchObserver {
     /// Called when the request was first in order and too few seats were free.
-    fn found_no_room(&self) {}
+    fn not_accommodated(&self) {}
 }
 
 /// A request whose turn it is.
@@ -149,7 +149,7 @@ pub struct QueueSet<T> {
     next_id: u64,
 }
 
-impl<T: Waits> QueueSet<T> {
+impl<T: DispatchObserver> QueueSet<T> {
     pub fn new(discipline: Discipline, limit: usize) -> Self {
         let mut set = Self {
             discipline,
@@ -249,7 +249,7 @@ impl<T: Waits> QueueSet<T> {
         self.waiting_seats += work.max_seats();
         self.note_demand(now);
         next.extend(self.serve(now));
-        (Arrival::Waits(id), next)
+        (Arrival::Queued(id), next)
     }
 
     /// Returns the queue of the flow's hand with the least waiting work.
@@ -402,7 +402,7 @@ impl<T: Waits> QueueSet<T> {
             let at = self.next_queue();
             let first = self.queues[at].waiting.front().expect("a queue that is next has somebody");
             if self.discipline != Discipline::Exempt && !self.fits(first.work.max_seats()) {
-                first.ticket.found_no_room();
+                first.ticket.not_accommodated();
                 break;
             }
             self.robin = at;

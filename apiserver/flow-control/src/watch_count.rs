@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Namespace and name that a watch is limited to; empty means not limited.
-type Place = (String, String);
+type WatchScope = (String, String);
 
 #[derive(Debug, Default)]
 struct Watches {
     all: u64,
-    by_place: BTreeMap<Place, u64>,
+    by_scope: BTreeMap<WatchScope, u64>,
 }
 
 /// Watches by group and resource.
@@ -29,20 +29,20 @@ pub struct OpenWatch {
     count: WatchCount,
     group: String,
     resource: String,
-    place: Place,
+    scope: WatchScope,
 }
 
 impl WatchCount {
     /// Counts a watch until it is dropped.
     pub fn open(&self, info: &RequestInfo) -> OpenWatch {
         let name = if info.name.is_empty() { info.named_by_selector().unwrap_or_default() } else { info.name.clone() };
-        let place = (info.namespace.clone(), name);
+        let scope = (info.namespace.clone(), name);
         let mut resources = self.0.lock();
         let group = resources.entry(info.group.clone()).or_default();
         let watches = group.entry(info.resource.clone()).or_default();
         watches.all += 1;
-        *watches.by_place.entry(place.clone()).or_default() += 1;
-        OpenWatch { count: self.clone(), group: info.group.clone(), resource: info.resource.clone(), place }
+        *watches.by_scope.entry(scope.clone()).or_default() += 1;
+        OpenWatch { count: self.clone(), group: info.group.clone(), resource: info.resource.clone(), scope }
     }
 
     /// Returns the number of watches that receive the event of a write. A resource with too few watches for one seat returns
@@ -53,18 +53,18 @@ impl WatchCount {
         if watches.all < WATCHES_PER_SEAT {
             return watches.all;
         }
-        let place = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
-        let mut places = vec![place("", "")];
+        let scope = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+        let mut scopes = vec![scope("", "")];
         if !info.namespace.is_empty() {
-            places.push(place(&info.namespace, ""));
+            scopes.push(scope(&info.namespace, ""));
         }
         if !info.name.is_empty() {
-            places.push(place(&info.namespace, &info.name));
+            scopes.push(scope(&info.namespace, &info.name));
             if !info.namespace.is_empty() {
-                places.push(place("", &info.name));
+                scopes.push(scope("", &info.name));
             }
         }
-        places.iter().filter_map(|place| watches.by_place.get(place)).sum()
+        scopes.iter().filter_map(|scope| watches.by_scope.get(scope)).sum()
     }
 }
 
@@ -75,10 +75,10 @@ impl Drop for OpenWatch {
             return;
         };
         watches.all -= 1;
-        if let Some(count) = watches.by_place.get_mut(&self.place) {
+        if let Some(count) = watches.by_scope.get_mut(&self.scope) {
             *count -= 1;
             if *count == 0 {
-                watches.by_place.remove(&self.place);
+                watches.by_scope.remove(&self.scope);
             }
         }
     }

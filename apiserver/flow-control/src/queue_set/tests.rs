@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-impl Waits for &'static str {}
-impl Waits for u64 {}
+impl DispatchObserver for &'static str {}
+impl DispatchObserver for u64 {}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -18,7 +18,7 @@ fn arrive(set: &mut QueueSet<&'static str>, now: Duration, queue: u64, seats: us
     let next: Vec<&str> = next.iter().map(|next| next.ticket).collect();
     let arrival = match arrival {
         Arrival::Served(_) => "served".to_owned(),
-        Arrival::Waits(_) => "waits".to_owned(),
+        Arrival::Queued(_) => "waits".to_owned(),
         Arrival::Refused(why) => why.as_str().to_owned(),
     };
     [arrival, next.join(" ")].join(" ").trim().to_owned()
@@ -106,7 +106,7 @@ fn the_next_one_is_not_passed_by_for_one_that_wants_less() {
 fn whoever_gives_up_makes_room() {
     let mut set = QueueSet::new(QUEUES, 2);
     let _running = served(&mut set, 1);
-    let (Arrival::Waits(id), _) = set.arrive(ms(0), || 2, Work::of_seats(2), || "two") else {
+    let (Arrival::Queued(id), _) = set.arrive(ms(0), || 2, Work::of_seats(2), || "two") else {
         panic!("there is one seat")
     };
     arrive(&mut set, ms(9), 3, 1, "one");
@@ -170,7 +170,7 @@ fn one_among_floods(hand: usize, floods: u64) -> (usize, Duration) {
             match arrival {
                 Arrival::Served(running) => begun.push((flow, running)),
                 Arrival::Refused(_) if flow == quiet => refused += 1,
-                Arrival::Waits(_) if flow == quiet => asked = Some(now),
+                Arrival::Queued(_) if flow == quiet => asked = Some(now),
                 _ => {}
             }
         }
@@ -249,7 +249,7 @@ proptest! {
                     let (arrival, next) = set.arrive(now, || flow.wrapping_mul(0x9e37_79b9_7f4a_7c15), work, || name);
                     match arrival {
                         Arrival::Served(one) => running.push(one),
-                        Arrival::Waits(id) => waiting.push((id, name)),
+                        Arrival::Queued(id) => waiting.push((id, name)),
                         Arrival::Refused(_) => {}
                     }
                     next
@@ -288,11 +288,11 @@ proptest! {
     }
 }
 
-/// Counts calls of `found_no_room`.
+/// Counts calls of `not_accommodated`.
 struct Counts(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
-impl Waits for Counts {
-    fn found_no_room(&self) {
+impl DispatchObserver for Counts {
+    fn not_accommodated(&self) {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
@@ -306,10 +306,10 @@ fn virtual_times_are_those_of_the_last_that_was_served() {
     };
     let Arrival::Served(first) = arrive(&mut set, 0, 1) else { panic!("there is room") };
     assert_eq!((set.dispatch_r, set.latest_s, set.discounted_bounds()), (0.0, 0.0, None));
-    assert!(matches!(arrive(&mut set, 1, 1), Arrival::Waits(_)));
-    assert!(matches!(arrive(&mut set, 2, 2), Arrival::Waits(_)));
-    let no_room = || count.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(no_room(), 2);
+    assert!(matches!(arrive(&mut set, 1, 1), Arrival::Queued(_)));
+    assert!(matches!(arrive(&mut set, 2, 2), Arrival::Queued(_)));
+    let no_accommodation = || count.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(no_accommodation(), 2);
     // The only queue with a request gets the seat.
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
     assert!(close(set.current_r, 0.002), "{}", set.current_r);
@@ -320,8 +320,8 @@ fn virtual_times_are_those_of_the_last_that_was_served() {
     assert!(close(least, 0.0) && close(most, 0.002), "{least} {most}");
     let (_, second) = only(set.finish(ms(4), first));
     assert!(close(set.dispatch_r, 0.003) && close(set.latest_s, 0.002), "{} {}", set.dispatch_r, set.latest_s);
-    assert_eq!(no_room(), 3, "the other one waits on");
+    assert_eq!(no_accommodation(), 3, "the other one waits on");
     let (_, third) = only(set.finish(ms(5), second));
     assert!(set.finish(ms(6), third).is_empty());
-    assert_eq!((set.discounted_bounds(), no_room()), (None, 3));
+    assert_eq!((set.discounted_bounds(), no_accommodation()), (None, 3));
 }

@@ -35,12 +35,12 @@ struct Waiting {
 }
 
 /// A waiting claim, which is removed when this is dropped, also when the request is cancelled.
-struct Place {
+struct QueuedClaim {
     counter: Arc<Counter>,
     waiting: Arc<Waiting>,
 }
 
-impl Drop for Place {
+impl Drop for QueuedClaim {
     fn drop(&mut self) {
         self.counter.waiting.lock().retain(|other| !Arc::ptr_eq(other, &self.waiting));
     }
@@ -60,9 +60,9 @@ impl Counters {
         let counter = self.0.lock().entry(access.namespace.to_owned()).or_default().clone();
         let waiting = Arc::new(Waiting { claim, outcome: Mutex::default() });
         counter.waiting.lock().push(waiting.clone());
-        let place = Place { counter, waiting };
-        let outcome = place.counter.outcome(access, &place.waiting).await;
-        drop(place);
+        let queued = QueuedClaim { counter, waiting };
+        let outcome = queued.counter.outcome(access, &queued.waiting).await;
+        drop(queued);
         self.0.lock().retain(|_, counter| Arc::strong_count(counter) > 1);
         outcome
     }
