@@ -16,9 +16,9 @@ use super::value::Value;
 pub use range::Range;
 use range::{NOTHING, ONE, UNKNOWN};
 
-/// The place of a value in the declared variables.
+/// The part of the declared variables that a value comes from.
 #[derive(Clone, Copy, Debug)]
-enum Place<'d> {
+enum Origin<'d> {
     /// The value was computed by the expression.
     Computed,
     Declared(&'d Declaration),
@@ -38,13 +38,13 @@ enum PathStep<'n> {
     Index,
 }
 
-impl Place<'_> {
+impl Origin<'_> {
     /// Returns the declared size. Keys have no declaration and count as empty.
     fn size(self) -> Option<Range> {
         match self {
-            Place::Declared(declared) => Some(Range::up_to(declared.max_elements)),
-            Place::Key => Some(NOTHING),
-            Place::Computed | Place::Undeclared => None,
+            Origin::Declared(declared) => Some(Range::up_to(declared.max_elements)),
+            Origin::Key => Some(NOTHING),
+            Origin::Computed | Origin::Undeclared => None,
         }
     }
 }
@@ -74,7 +74,7 @@ struct NodeEstimate<'d> {
     cost: Range,
     size: Option<Range>,
     entries: Option<Entries>,
-    place: Place<'d>,
+    origin: Origin<'d>,
 }
 
 impl NodeEstimate<'_> {
@@ -85,19 +85,19 @@ impl NodeEstimate<'_> {
 
 /// Estimates the cost of an expression over variables with their declarations.
 pub fn estimate(node: &Node, variables: &[Option<&Declaration>]) -> Range {
-    let places = variables.iter().map(|declared| declared_place(*declared));
-    let scope = places.map(|place| Slot { place, size: None, entries: None }).collect();
-    let root = declared_place(variables.iter().flatten().next().copied());
+    let origins = variables.iter().map(|declared| declared_origin(*declared));
+    let scope = origins.map(|origin| Slot { origin, size: None, entries: None }).collect();
+    let root = declared_origin(variables.iter().flatten().next().copied());
     Estimator { scope, root }.node(node).cost
 }
 
-fn declared_place(declared: Option<&Declaration>) -> Place<'_> {
-    declared.map_or(Place::Undeclared, Place::Declared)
+fn declared_origin(declared: Option<&Declaration>) -> Origin<'_> {
+    declared.map_or(Origin::Undeclared, Origin::Declared)
 }
 
 #[derive(Clone, Copy)]
 struct Slot<'d> {
-    place: Place<'d>,
+    origin: Origin<'d>,
     size: Option<Range>,
     entries: Option<Entries>,
 }
@@ -105,26 +105,26 @@ struct Slot<'d> {
 struct Estimator<'d> {
     scope: Vec<Slot<'d>>,
     /// The first declared variable.
-    root: Place<'d>,
+    root: Origin<'d>,
 }
 
 impl<'d> Estimator<'d> {
-    /// Returns the place one step below another.
+    /// Returns the origin of a part of a value.
     ///
     /// Kubernetes takes the first name of a path for the variable's and skips it. So a value one step below a computed one
     /// counts as large as the whole variable: an item of `self.split('.')` counts as large as `self`.
-    fn below(&self, place: Place<'d>, step: PathStep<'_>) -> Place<'d> {
-        let Place::Declared(declared) = place else {
-            return match place {
-                Place::Computed => self.root,
-                _ => Place::Undeclared,
+    fn below(&self, origin: Origin<'d>, step: PathStep<'_>) -> Origin<'d> {
+        let Origin::Declared(declared) = origin else {
+            return match origin {
+                Origin::Computed => self.root,
+                _ => Origin::Undeclared,
             };
         };
         match step {
-            PathStep::Field(name) => declared_place(declared.field(name)),
-            PathStep::Element => declared_place(declared.element()),
-            PathStep::Key if matches!(declared.kind, Type::Map(..)) => Place::Key,
-            PathStep::Key | PathStep::Index => Place::Undeclared,
+            PathStep::Field(name) => declared_origin(declared.field(name)),
+            PathStep::Element => declared_origin(declared.element()),
+            PathStep::Key if matches!(declared.kind, Type::Map(..)) => Origin::Key,
+            PathStep::Key | PathStep::Index => Origin::Undeclared,
         }
     }
 
@@ -134,24 +134,24 @@ impl<'d> Estimator<'d> {
             cost,
             size: size.or(of_type),
             entries,
-            place: Place::Computed,
+            origin: Origin::Computed,
         };
         match &node.kind {
             // The name of a type counts as an undeclared variable.
             Kind::Literal(Value::Type(_)) => {
-                NodeEstimate { cost: ONE, size: self.root.size(), entries: None, place: self.root }
+                NodeEstimate { cost: ONE, size: self.root.size(), entries: None, origin: self.root }
             }
             Kind::Literal(value) => computed(NOTHING, literal_size(value), None),
             Kind::Variable(slot) => {
-                let Slot { place, size, entries } = self.scope[*slot];
-                NodeEstimate { cost: ONE, size: place.size().or(of_type).or(size), entries, place }
+                let Slot { origin, size, entries } = self.scope[*slot];
+                NodeEstimate { cost: ONE, size: origin.size().or(of_type).or(size), entries, origin }
             }
             Kind::Select(operand, name) => {
                 let inner = self.node(operand);
                 let is_counted = matches!(operand.result, Type::Map(..) | Type::Object(_) | Type::Param(_));
                 let cost = inner.cost.plus(if is_counted { ONE } else { NOTHING });
-                let place = self.below(inner.place, PathStep::Field(name));
-                NodeEstimate { cost, size: place.size().or(of_type), entries: None, place }
+                let origin = self.below(inner.origin, PathStep::Field(name));
+                NodeEstimate { cost, size: origin.size().or(of_type), entries: None, origin }
             }
             Kind::Test(operand, _) => computed(self.node(operand).cost, None, None),
             Kind::OptionalSelect(operand, _) => computed(self.node(operand).cost.plus(ONE), None, None),
@@ -190,28 +190,28 @@ impl<'d> Estimator<'d> {
         }
         let held = Entries { is_list: true, key: ONE, value: value.unwrap_or(NOTHING) };
         let size = Some(Range::exactly(items.len() as u64));
-        NodeEstimate { cost, size, entries: Some(held), place: Place::Computed }
+        NodeEstimate { cost, size, entries: Some(held), origin: Origin::Computed }
     }
 
     fn bind(&mut self, l: &Loop) -> NodeEstimate<'d> {
         let (range, start) = (self.node(&l.range), self.node(&l.start));
         let first_slot = self.scope.len();
-        self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
+        self.scope.push(Slot { origin: start.origin, size: start.size, entries: start.entries });
         let result = self.node(&l.result);
         self.scope.truncate(first_slot);
-        NodeEstimate { cost: range.cost.plus(start.cost).plus(result.cost), place: Place::Computed, ..result }
+        NodeEstimate { cost: range.cost.plus(start.cost).plus(result.cost), origin: Origin::Computed, ..result }
     }
 
     fn comprehension(&mut self, l: &Loop) -> (Range, Option<Range>, Option<Entries>) {
         let (range, start) = (self.node(&l.range), self.node(&l.start));
         let first_slot = self.scope.len();
-        self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
+        self.scope.push(Slot { origin: start.origin, size: start.size, entries: start.entries });
         let held = range.entries;
         let is_list = held.map_or(matches!(l.range.result, Type::List(_)), |held| held.is_list);
         let key_step = if is_list { PathStep::Index } else { PathStep::Key };
-        let key = Slot { place: self.below(range.place, key_step), size: held.map(|held| held.key), entries: None };
+        let key = Slot { origin: self.below(range.origin, key_step), size: held.map(|held| held.key), entries: None };
         let value = Slot {
-            place: self.below(range.place, PathStep::Element),
+            origin: self.below(range.origin, PathStep::Element),
             size: held.map(|held| held.value),
             entries: None,
         };
@@ -241,7 +241,7 @@ impl<'d> Estimator<'d> {
             cost,
             size: size.or(of_type),
             entries,
-            place: Place::Computed,
+            origin: Origin::Computed,
         };
         match (call.name, arguments.as_slice()) {
             ("_&&_" | "_||_", [left, right]) => {
@@ -253,9 +253,9 @@ impl<'d> Estimator<'d> {
             }
             ("dyn", [argument]) => computed(all.plus(ONE), argument.size, argument.entries),
             ("_[_]", [whole, _]) if !matches!(call.arguments[0].result, Type::Optional(_)) => {
-                let place = self.below(whole.place, PathStep::Element);
-                let size = whole.entries.map(|held| held.value).or(place.size()).or(of_type);
-                NodeEstimate { cost: all.plus(ONE), size, entries: None, place }
+                let origin = self.below(whole.origin, PathStep::Element);
+                let size = whole.entries.map(|held| held.value).or(origin.size()).or(of_type);
+                NodeEstimate { cost: all.plus(ONE), size, entries: None, origin }
             }
             _ => {
                 let estimate = self.overloads(call, &arguments);

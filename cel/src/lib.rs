@@ -55,7 +55,7 @@ pub use meter::Meter;
 pub use names::escaped;
 pub use parse::is_reserved;
 pub use types::{ObjectType, QUANTITY, Type};
-pub use value::{Foreign, Key, List, Map, Message, Nature, Outcome, Value, no_overload};
+pub use value::{Foreign, Key, List, ListType, Map, Message, Outcome, Value, no_overload};
 
 use extension::Extensions;
 use node::Node;

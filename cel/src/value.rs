@@ -66,18 +66,18 @@ pub type Map = BTreeMap<Key, Value>;
 #[derive(Clone, Debug, Default)]
 pub struct List {
     pub items: Vec<Value>,
-    pub nature: Nature,
+    pub list_type: ListType,
 }
 
 /// The list type (`x-kubernetes-list-type`), which determines equality and `+`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Nature {
+pub enum ListType {
     #[default]
-    Ordered,
+    Atomic,
     /// A set: each item once, without order.
     Set,
-    /// A list with map keys: items are identified by these fields, without order.
-    Keyed(Arc<[String]>),
+    /// The items are identified by these fields (`x-kubernetes-list-map-keys`), without order.
+    Map(Arc<[String]>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ impl Value {
     }
 
     pub fn list(items: Vec<Self>) -> Self {
-        Self::List(Arc::new(List { items, nature: Nature::Ordered }))
+        Self::List(Arc::new(List { items, list_type: ListType::Atomic }))
     }
 
     pub fn map(entries: Map) -> Self {
@@ -300,7 +300,7 @@ impl List {
         if mine.len() != theirs.len() {
             return Ok(false);
         }
-        let is_unordered = self.nature != Nature::Ordered || other.nature != Nature::Ordered;
+        let is_unordered = self.list_type != ListType::Atomic || other.list_type != ListType::Atomic;
         for (index, item) in mine.iter().enumerate() {
             let is_there =
                 if is_unordered { other.contains(item, meter)? } else { item.equals(&theirs[index], meter)? };
@@ -320,19 +320,19 @@ impl List {
         Ok(false)
     }
 
-    /// Appends, for `+`. A set gets only new items, and a keyed list replaces items with the same key.
+    /// Appends, for `+`. A set gets only new items, and a list of type map replaces items with the same key.
     pub fn add(&mut self, other: &Self, meter: &mut Meter) -> Result<(), Failure> {
         meter.work(other.items.len())?;
-        match self.nature.clone() {
-            Nature::Ordered => self.items.extend(other.items.iter().cloned()),
-            Nature::Set => {
+        match self.list_type.clone() {
+            ListType::Atomic => self.items.extend(other.items.iter().cloned()),
+            ListType::Set => {
                 for item in &other.items {
                     if !self.contains(item, meter)? {
                         self.items.push(item.clone());
                     }
                 }
             }
-            Nature::Keyed(names) => {
+            ListType::Map(names) => {
                 let of = |item: &Value| -> Vec<Value> {
                     names.iter().map(|name| item.field(&name.as_str().into()).unwrap_or(Value::Null)).collect()
                 };

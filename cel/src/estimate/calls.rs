@@ -4,7 +4,7 @@
 //! library.
 
 use super::range::{NOTHING, ONE, Range, UNKNOWN};
-use super::{Entries, Estimator, NodeEstimate, PathStep, Place, either};
+use super::{Entries, Estimator, NodeEstimate, Origin, PathStep, either};
 use crate::costs::{
     AUTHORIZATION_CHECK, CHARACTER, LIST, LONGEST_FORMAT_NAME, LONGEST_FORMAT_REGEX, REGEX_CHARACTER,
     SELECTOR_REQUIREMENT, TWO_CHARACTERS,
@@ -120,9 +120,9 @@ impl<'d> Estimator<'d> {
 
     /// Returns the declared size of a list's items.
     fn item_size(&self, list: &NodeEstimate<'d>) -> Range {
-        match list.place {
-            Place::Computed => UNKNOWN,
-            place => self.below(place, PathStep::Element).size().unwrap_or(UNKNOWN),
+        match list.origin {
+            Origin::Computed => UNKNOWN,
+            origin => self.below(origin, PathStep::Element).size().unwrap_or(UNKNOWN),
         }
     }
 

@@ -31,8 +31,8 @@ fn estimated(declared: &Declaration, expression: &str) -> (u64, Option<u64>) {
     let tree = parse(expression, false).unwrap_or_else(|error| panic!("{}", error.shown(expression)));
     let node = check(&tree, &[("self", declared.kind.clone())], &Extensions::default())
         .unwrap_or_else(|errors| panic!("{}", crate::source::shown(&errors, expression)));
-    let root = Place::Declared(declared);
-    let known = Estimator { scope: vec![Slot { place: root, size: None, entries: None }], root }.node(&node);
+    let root = Origin::Declared(declared);
+    let known = Estimator { scope: vec![Slot { origin: root, size: None, entries: None }], root }.node(&node);
     (known.cost.max, known.size.map(|size| size.max))
 }
 

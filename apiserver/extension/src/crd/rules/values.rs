@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cel::escaped;
-use cel::{Key, List, Map, Nature, Value, parse_duration};
+use cel::{Key, List, Map, Value, parse_duration};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -77,15 +77,15 @@ fn list(schema: &Structural, items: &[Json]) -> Value {
     let Some(of_items) = &schema.items else {
         return broken("invalid array type, expected Items with a non-empty Schema");
     };
-    let nature = match schema.list_type {
-        Some(ListType::Set) => Nature::Set,
+    let list_type = match schema.list_type {
+        Some(ListType::Set) => cel::ListType::Set,
         Some(ListType::Map) => {
             let keys: Vec<String> = schema.list_map_keys.iter().filter_map(|key| escaped(key)).collect();
-            Nature::Keyed(keys.into())
+            cel::ListType::Map(keys.into())
         }
-        _ => Nature::Ordered,
+        _ => cel::ListType::Atomic,
     };
-    Value::List(Arc::new(List { items: items.iter().map(|item| value(of_items, item)).collect(), nature }))
+    Value::List(Arc::new(List { items: items.iter().map(|item| value(of_items, item)).collect(), list_type }))
 }
 
 fn formatted(schema: &Structural, text: &str) -> Value {
