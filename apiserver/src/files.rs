@@ -25,7 +25,7 @@ use cacher::encryption::reload::EncryptionError;
 use component_base::env::Env;
 use component_base::options::{OptionsError, read_file};
 use component_base::tls::{self, ServerTls, TlsError};
-use remote::callers::Callers;
+use remote::clients::Clients;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::etcd::grpc::EtcdTls;
@@ -66,7 +66,7 @@ pub struct Files {
     pub policies: Vec<abac::Policy>,
     pub plugins: PluginConfigurations,
     /// Connections to webhooks and extension servers.
-    pub callers: Arc<Callers>,
+    pub clients: Arc<Clients>,
     pub node_agents: NodeAgents,
     pub encryption: Encryption,
     pub audit: Option<Arc<Audit>>,
@@ -93,7 +93,7 @@ impl Files {
             authorizers,
             policies,
             plugins,
-            callers: Arc::new(Callers::new(env, config.service_cluster_ip_range.clone(), proxy_client)),
+            clients: Arc::new(Clients::new(env, config.service_cluster_ip_range.clone(), proxy_client)),
             node_agents: NodeAgents::new(env, &config.node_agents)?,
             etcd_tls: config.etcd.tls()?,
             snapshot: config.restore.as_deref().map(snapshot).transpose()?,

@@ -10,7 +10,7 @@ use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::options::{OptionsError, OwnCertificate, ServingOptions, read_file};
 use component_base::tls::{self, Protocols, ServerTls};
-use remote::callers::ProxyClient;
+use remote::clients::ProxyClient;
 use std::net::IpAddr;
 use std::path::PathBuf;
 

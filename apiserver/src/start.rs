@@ -36,7 +36,7 @@ use registry::post_start::{Hook, PostStartHooks};
 use registry::row::{Row, key_prefix};
 use registry::upkeep::Upkeep;
 use registry::{Registry, key_change};
-use remote::callers::Callers;
+use remote::clients::Clients;
 use request::trace::RequestTraces;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
 /// Builds the parts of a server, and starts its background loops.
 fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
     let Settings { config, files, catalogue, served, service_network, cors } = settings;
-    let Files { encryption, callers, authentication, .. } = files;
+    let Files { encryption, clients, authentication, .. } = files;
     let names = catalogue.rows().iter().filter_map(|row| {
         let stored = row.storage_version();
         Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
@@ -180,7 +180,7 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
     }
     registry.set_authorization(authorization.clone());
     metrics::register_object_counts(&env, &registry);
-    registry.set_admission(admission_chain(&config, &env, &registry, &authorization, &callers, &files.plugins)?);
+    registry.set_admission(admission_chain(&config, &env, &registry, &authorization, &clients, &files.plugins)?);
     // Every resource that the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let base = served.clone();
@@ -198,7 +198,7 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
             request_traces: config.enable_request_trace.then(RequestTraces::default),
             request_ids: env.random("apiserver/requests"),
         },
-        upstreams: Upstreams { node_agents: files.node_agents, aggregation: Arc::new(Aggregation::new(callers)) },
+        upstreams: Upstreams { node_agents: files.node_agents, aggregation: Arc::new(Aggregation::new(clients)) },
         lifecycle: Lifecycle { hooks, ending: CancellationToken::new(), bootstrap_ended: CancellationToken::new() },
         documents: ServedDocuments::new(served),
         answer_memory: AnswerMemory::default(),
@@ -224,7 +224,7 @@ fn admission_chain(
     env: &Env,
     registry: &Arc<Registry>,
     authorization: &Arc<Authorization>,
-    callers: &Arc<Callers>,
+    clients: &Arc<Clients>,
     configurations: &PluginConfigurations,
 ) -> Result<Chain, PluginError> {
     let plugin_registry = Arc::new(PluginRegistry(Arc::downgrade(registry)));
@@ -232,7 +232,7 @@ fn admission_chain(
         env,
         webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
             .map(|resource| builtin_cacher(registry, "admissionregistration.k8s.io", resource)),
-        callers,
+        clients,
         authorization,
         toleration_seconds: [
             config.default_not_ready_toleration_seconds,
@@ -278,7 +278,7 @@ fn start_loops(
     env.spawn(aggregation::registration::run(upkeep.clone(), base.clone()));
     env.spawn(aggregation::table::run(upkeep.clone(), server.upstreams.aggregation.clone()));
     env.spawn(aggregation::availability::run(upkeep.clone(), server.upstreams.aggregation.clone()));
-    env.spawn(crd::serving::run(upkeep.clone(), server.upstreams.aggregation.callers.clone(), base));
+    env.spawn(crd::serving::run(upkeep.clone(), server.upstreams.aggregation.clients.clone(), base));
     let first_round = move || upkeep.hooks.finished(Hook::ServiceIpRepair);
     env.spawn(registry::repair::run(server.registry.clone(), first_round));
 }

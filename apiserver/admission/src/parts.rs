@@ -8,7 +8,7 @@ use crate::plugins::owner_references_permission_enforcement::Kinds;
 use access::authz::Authorization;
 use cacher::Cacher;
 use component_base::env::Env;
-use remote::callers::Callers;
+use remote::clients::Clients;
 use std::sync::Arc;
 
 /// The parts of the server that plugins share.
@@ -17,7 +17,7 @@ pub struct PluginParts<'a> {
     /// Caches of MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
     pub webhooks: [Cacher; 2],
     /// Connections to webhooks.
-    pub callers: &'a Arc<Callers>,
+    pub clients: &'a Arc<Clients>,
     pub authorization: &'a Arc<Authorization>,
     /// Default toleration of a not-ready node and of an unreachable one, in seconds.
     pub toleration_seconds: [i64; 2],

@@ -3,7 +3,7 @@
 //! Corresponds to GenericWebhook of k8s.io/apiserver/pkg/util/webhook.
 
 use super::answers::Answers;
-use super::callers::unreachable;
+use super::clients::unreachable;
 use super::exchange::{Failure, post};
 use client::Client;
 use component_base::env::Env;

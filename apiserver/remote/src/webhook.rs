@@ -3,7 +3,7 @@
 //! Corresponds to ClientManager of k8s.io/apiserver/pkg/util/webhook.
 
 use super::answers::Answer;
-use super::callers::{CallError, Callers, Trust, ca_bundle, unreachable};
+use super::clients::{CallError, Clients, Trust, ca_bundle, unreachable};
 use super::exchange::{Failure, post};
 use super::reference::ServiceReference;
 use super::users::Users;
@@ -45,7 +45,7 @@ impl From<String> for WebhookError {
 #[derive(Clone, Copy)]
 pub struct WebhookContext<'a> {
     pub env: &'a Env,
-    pub callers: &'a Callers,
+    pub clients: &'a Clients,
     pub objects: &'a dyn Lookup,
     /// The credentials for webhooks.
     pub users: &'a Users,
@@ -94,10 +94,10 @@ impl Webhook {
         let url = self.url(&query);
         let failed = |why: String| WebhookError::from(format!("Post {url:?}: {why}"));
         let (authority, trust) = self.resolve(context).map_err(|error| failed(error.to_string()))?;
-        let client = context.callers.client(&authority, &trust).map_err(|error| failed(error.to_string()))?;
+        let client = context.clients.client(&authority, &trust).map_err(|error| failed(error.to_string()))?;
         let path = format!("{}{query}", self.path());
         let exchange = async {
-            post(&client, &path, body, context.callers.answers()).await.map_err(|failure| match failure {
+            post(&client, &path, body, context.clients.answers()).await.map_err(|failure| match failure {
                 Failure::Unreachable(error) => failed(unreachable(&authority, &error).to_string()),
                 Failure::Refused { code, text } => WebhookError { message: text, code: Some(code) },
                 Failure::InvalidAnswer(why) => WebhookError::from(why),
@@ -119,7 +119,7 @@ impl Webhook {
                 Ok((format!("{host}:{port}"), trust(String::new(), context.users.of(host, *port))))
             }
             Location::Service(reference) => {
-                let authority = context.callers.resolve(context.objects, reference)?;
+                let authority = context.clients.resolve(context.objects, reference)?;
                 let name = reference.server_name();
                 let user = context.users.of(&name, reference.port);
                 Ok((authority, trust(name, user)))

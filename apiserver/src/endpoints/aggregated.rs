@@ -13,7 +13,7 @@ use extension::aggregation::table::RemoteVersion;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
-use remote::callers::{CallError, unreachable};
+use remote::clients::{CallError, unreachable};
 use request::ids::AUDIT_ID;
 use std::net::SocketAddr;
 
@@ -60,8 +60,8 @@ fn unavailable() -> Response<Body> {
 
 /// Sends the request to the aggregated API server. If that upgrades the connection, both connections are joined.
 async fn forward(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<Response<Body>, CallError> {
-    let callers = &call.server.upstreams.aggregation.callers;
-    let authority = callers.resolve(&*call.server.registry, &remote.service)?;
+    let clients = &call.server.upstreams.aggregation.clients;
+    let authority = clients.resolve(&*call.server.registry, &remote.service)?;
     let mut request = Request::new(body);
     *request.method_mut() = call.parts.method.clone();
     let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -76,7 +76,7 @@ async fn forward(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<
     let upgrade = call.parts.extensions.get::<OnUpgrade>().filter(|_| upgrade::is_requested(call.headers())).cloned();
     let Some(upgrade) = upgrade else {
         *request.headers_mut() = headers;
-        let client = callers.client(&authority, &remote.trust)?;
+        let client = clients.client(&authority, &remote.trust)?;
         return client.send(request).await.map_err(|error| unreachable(&authority, &error));
     };
     for name in [header::CONNECTION, header::UPGRADE] {
@@ -87,7 +87,7 @@ async fn forward(call: &Call<'_>, remote: &RemoteVersion, body: Body) -> Result<
     let host = HeaderValue::from_str(&authority).map_err(|_| CallError::Unusable("not a host".to_owned()))?;
     headers.insert(header::HOST, host);
     *request.headers_mut() = headers;
-    let mut found = callers.dialer(&authority, &remote.trust)?.request(&authority, request).await?;
+    let mut found = clients.dialer(&authority, &remote.trust)?.request(&authority, request).await?;
     if found.status() == StatusCode::SWITCHING_PROTOCOLS {
         let remote_upgrade = hyper::upgrade::on(&mut found);
         let end = call.server.env.shutdown().clone();

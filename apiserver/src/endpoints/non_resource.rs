@@ -83,8 +83,8 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
                 Some(remote) => {
                     let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
                     let (server, headers) = (call.server, call.headers());
-                    let (callers, objects) = (&server.upstreams.aggregation.callers, &*server.registry);
-                    let found = aggregation::openapi::v3(callers, objects, path, headers, &remote).await;
+                    let (clients, objects) = (&server.upstreams.aggregation.clients, &*server.registry);
+                    let found = aggregation::openapi::v3(clients, objects, path, headers, &remote).await;
                     Ok(found.unwrap_or_else(|why| answer::plain_error(503, &why)))
                 }
                 None => openapi_v3(call, group, version),

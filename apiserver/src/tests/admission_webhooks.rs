@@ -382,13 +382,13 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
     let server = &api.server.server;
     let mut old = webhook("old", &["*"]);
     old["sideEffects"] = json!("Unknown");
-    let callers = Arc::new(remote::callers::Callers::new(&server.env, Vec::new(), Default::default()));
+    let clients = Arc::new(remote::clients::Clients::new(&server.env, Vec::new(), Default::default()));
     let plugin_registry = Arc::new(crate::bootstrap::plugin_registry::PluginRegistry(Arc::downgrade(&server.registry)));
     let parts = admission::parts::PluginParts {
         env: &server.env,
         webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
             .map(|resource| server.registry.row_of("admissionregistration.k8s.io", resource).unwrap().1.cacher.clone()),
-        callers: &callers,
+        clients: &clients,
         authorization: &server.access.authorization,
         toleration_seconds: [300, 300],
         configurations: &Default::default(),

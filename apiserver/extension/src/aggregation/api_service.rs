@@ -3,7 +3,7 @@
 //! Corresponds to the helpers of k8s.io/kube-aggregator/pkg/apis/apiregistration.
 
 use proto::meta::condition;
-use remote::callers::{Trust, ca_bundle};
+use remote::clients::{Trust, ca_bundle};
 use remote::reference::ServiceReference;
 use serde_json::{Value, json};
 

@@ -16,7 +16,7 @@ use registry::own_write::own_mutation;
 use registry::post_start::Hook;
 use registry::row::Row;
 use registry::upkeep::Upkeep;
-use remote::callers::unreachable;
+use remote::clients::unreachable;
 use remote::reference::{ServiceReference, Unresolved};
 use request::UserInfo;
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ impl Checker<'_> {
                 }
                 continue;
             };
-            let resolved = self.aggregation.callers.resolve(&*self.upkeep.registry, &reference);
+            let resolved = self.aggregation.clients.resolve(&*self.upkeep.registry, &reference);
             let is_known = checked.get(service.name()).is_some_and(|known| {
                 now < known.due_at
                     && known.spec == tree["spec"]
@@ -171,7 +171,7 @@ impl Checker<'_> {
         let failed = |why: String| {
             Availability::failed("FailedDiscoveryCheck", format!("failing or missing response from {url}: {why}"))
         };
-        let client = match self.aggregation.callers.client(&authority, &service.trust()) {
+        let client = match self.aggregation.clients.client(&authority, &service.trust()) {
             Ok(client) => client,
             Err(error) => return failed(error.to_string()),
         };

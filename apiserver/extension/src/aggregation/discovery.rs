@@ -100,7 +100,7 @@ fn resources(list: &Value) -> Vec<Value> {
 pub(super) mod tests {
     use super::*;
     use crate::aggregation::table::RemoteDocuments;
-    use remote::callers::Trust;
+    use remote::clients::Trust;
     use remote::reference::ServiceReference;
     use std::sync::Arc;
 

@@ -14,8 +14,8 @@ use cacher::lookup::Lookup;
 use client::Client;
 use http::{HeaderMap, Response, header};
 use openapi::{Document, Documents};
-use remote::callers::Callers;
-use remote::callers::unreachable;
+use remote::clients::Clients;
+use remote::clients::unreachable;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -77,17 +77,17 @@ fn with_remote(own: &Documents, table: &Table) -> Value {
 /// # Errors
 /// Says why the other server cannot be reached; the client gets 503.
 pub async fn v3(
-    callers: &Callers,
+    clients: &Clients,
     objects: &dyn Lookup,
     path: &str,
     headers: &HeaderMap,
     remote: &RemoteVersion,
 ) -> Result<Response<Body>, String> {
-    let authority = match callers.resolve(objects, &remote.service) {
+    let authority = match clients.resolve(objects, &remote.service) {
         Ok(authority) if remote.is_available => authority,
         _ => return Err("service unavailable".to_owned()),
     };
-    let client = callers.client(&authority, &remote.trust).map_err(|error| error.to_string())?;
+    let client = clients.client(&authority, &remote.trust).map_err(|error| error.to_string())?;
     let text = |name| headers.get(&name).and_then(|value| value.to_str().ok()).map(|text| (name, text));
     let passed: Vec<_> = [header::ACCEPT, header::IF_NONE_MATCH].into_iter().filter_map(text).collect();
     let found = get(&client, path, &passed).await;

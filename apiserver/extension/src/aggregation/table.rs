@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use registry::Registry;
 use registry::post_start::Hook;
 use registry::upkeep::Upkeep;
-use remote::callers::{Callers, Trust};
+use remote::clients::{Clients, Trust};
 use remote::reference::ServiceReference;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub type Table = BTreeMap<(String, String), Arc<RemoteVersion>>;
 
 /// The aggregated group versions, and the clients of their servers.
 pub struct Aggregation {
-    pub callers: Arc<Callers>,
+    pub clients: Arc<Clients>,
     table: ArcSwap<Table>,
     /// Documents by the name of the APIService.
     documents: Mutex<BTreeMap<String, RemoteDocuments>>,
@@ -66,9 +66,9 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    pub fn new(callers: Arc<Callers>) -> Self {
+    pub fn new(clients: Arc<Clients>) -> Self {
         Self {
-            callers,
+            clients,
             table: ArcSwap::default(),
             documents: Mutex::default(),
             unreachable: Mutex::default(),

@@ -18,7 +18,7 @@ use registry::own_write::own_mutation;
 use registry::post_start::{Hook, Milestone};
 use registry::row::Row;
 use registry::upkeep::Upkeep;
-use remote::callers::Callers;
+use remote::clients::Clients;
 use request::UserInfo;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ struct ServedDefinition {
 
 struct Serving {
     registry: Arc<Registry>,
-    callers: Arc<Callers>,
+    clients: Arc<Clients>,
     /// The built-in resources that are served.
     base: Arc<Catalogue>,
     /// By the name of the definition.
@@ -47,7 +47,7 @@ struct Serving {
 }
 
 /// Serves custom resources until shutdown.
-pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
+pub async fn run(upkeep: Upkeep, clients: Arc<Clients>, base: Arc<Catalogue>) {
     let registry = upkeep.registry.clone();
     // Without the API of definitions there are none.
     let Ok((_, definitions)) = registry.row_of(GROUP, RESOURCE) else {
@@ -58,7 +58,7 @@ pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
         return;
     };
     upkeep.hooks.finished(Hook::ApiextensionsInformers);
-    let mut serving = Serving { registry: registry.clone(), callers, base, served: BTreeMap::new() };
+    let mut serving = Serving { registry: registry.clone(), clients, base, served: BTreeMap::new() };
     let follow = async {
         let mut freshness = Freshness::Latest;
         loop {
@@ -177,7 +177,7 @@ impl Serving {
         let resource = Arc::new(row::of(definition, definition.accepted_names())?);
         let strategy = super::strategies::of(&resource);
         let row = self.registry.start_row(resource, strategy)?;
-        let converter = WebhookConverter::of(definition, &self.registry.env, &self.callers);
+        let converter = WebhookConverter::of(definition, &self.registry.env, &self.clients);
         let row = Row { converter, ..row };
         if !row.cacher.ready().await {
             return None;

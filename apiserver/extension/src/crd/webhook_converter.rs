@@ -10,7 +10,7 @@ use component_base::rng::Random;
 use proto::Status;
 use registry::Registry;
 use registry::converter::Converter;
-use remote::callers::Callers;
+use remote::clients::Clients;
 use remote::users::Users;
 use remote::webhook::{Webhook, WebhookContext};
 use serde_json::Value;
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub struct WebhookConverter {
     env: Env,
     random: Random,
-    callers: Arc<Callers>,
+    clients: Arc<Clients>,
     webhook: Option<Webhook>,
     /// The version of ConversionReview to send; `None` when this server supports none of the webhook's.
     review_version: Option<String>,
@@ -31,7 +31,7 @@ pub struct WebhookConverter {
 
 impl WebhookConverter {
     /// Returns the converter of a definition; `None` when it does not convert by webhook.
-    pub fn of(definition: &Definition<'_>, env: &Env, callers: &Arc<Callers>) -> Option<Arc<dyn Converter>> {
+    pub fn of(definition: &Definition<'_>, env: &Env, clients: &Arc<Clients>) -> Option<Arc<dyn Converter>> {
         if definition.conversion() != "Webhook" {
             return None;
         }
@@ -41,7 +41,7 @@ impl WebhookConverter {
         Some(Arc::new(Self {
             env: env.clone(),
             random: env.random(&format!("apiserver/conversion/{}", definition.name())),
-            callers: callers.clone(),
+            clients: clients.clone(),
             webhook: Webhook::read(&webhook["clientConfig"]),
             review_version: version_of(&versions).map(str::to_owned),
         }))
@@ -72,7 +72,7 @@ impl Converter for WebhookConverter {
         let review = Review { version, uid: &uid, to, what: &what, is_list };
         // The definition names no credentials for its webhook.
         let users = Users::default();
-        let context = WebhookContext { env: &self.env, callers: &self.callers, objects: registry, users: &users };
+        let context = WebhookContext { env: &self.env, clients: &self.clients, objects: registry, users: &users };
         let response = webhook.ask(context, &review.request(&remaining), TIMEOUT).await;
         let response = response.map_err(|why| failure(review.failed(why)))?;
         let converted = review.converted(&response, &remaining).map_err(failure)?;

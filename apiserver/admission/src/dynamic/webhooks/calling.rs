@@ -14,7 +14,7 @@ use crate::traced::{HookDecision, TracedHook};
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::Status;
-use remote::callers::Callers;
+use remote::clients::Clients;
 use remote::users::Users;
 use remote::webhook::WebhookContext;
 use request::trace::Gate;
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 pub struct Caller {
     env: Env,
     random: Random,
-    callers: Arc<Callers>,
+    clients: Arc<Clients>,
     users: Users,
     authorizer: Arc<dyn Authorizer>,
     hooks: ConfigurationManager<Vec<Hook>>,
@@ -65,7 +65,7 @@ impl Caller {
         Self {
             env: parts.env.clone(),
             random: parts.env.random(&format!("apiserver/admission/{resource}")),
-            callers: parts.callers.clone(),
+            clients: parts.clients.clone(),
             users: users.clone(),
             authorizer: parts.authorization.clone(),
             hooks: ConfigurationManager::new(configurations.clone(), hook::read_all),
@@ -130,7 +130,7 @@ impl Caller {
         let patience = attributes.deadline.map(|deadline| deadline.saturating_duration_since(self.env.now()));
         let limit = patience.map_or(hook.limit, |patience| patience.min(hook.limit));
         let context =
-            WebhookContext { env: &self.env, callers: &self.callers, objects: attributes.lookup, users: &self.users };
+            WebhookContext { env: &self.env, clients: &self.clients, objects: attributes.lookup, users: &self.users };
         let answer = webhook.ask(context, &question.to_value(), limit).await;
         let answer = answer.map_err(|error| not_called(error.message, error.code.unwrap_or(503)))?;
         let response = review::parse_response(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {

@@ -1,4 +1,4 @@
-//! `Callers`: the clients for other servers, whose connections are kept and shared.
+//! `Clients`: the clients for other servers, whose connections are kept and shared.
 //!
 //! Corresponds to k8s.io/client-go/transport and its cache. Inside one process an address is looked up among the
 //! services that are registered in the environment.
@@ -70,8 +70,8 @@ pub struct ProxyClient {
     pub key_pem: Option<String>,
 }
 
-/// The clients of one API server.
-pub struct Callers {
+/// The clients of one API server for other servers.
+pub struct Clients {
     env: Env,
     random: Random,
     service_ranges: Vec<IpNet>,
@@ -94,7 +94,7 @@ pub fn ca_bundle(value: &Value) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|pem| !pem.trim().is_empty())
 }
 
-impl Callers {
+impl Clients {
     pub fn new(env: &Env, service_ranges: Vec<IpNet>, proxy_client: ProxyClient) -> Self {
         Self {
             env: env.clone(),
