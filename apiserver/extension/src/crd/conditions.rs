@@ -92,8 +92,8 @@ fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Valu
     let mut names = definition.accepted_names().0.as_object().cloned().unwrap_or_default();
     let mut conflict = None;
     let in_use = |what: &str| format!("\"{what}\" is already in use");
-    let mut give = |key: &str, is_taken: Option<&str>, reason: &'static str, value: Option<Value>| {
-        if let Some(what) = is_taken {
+    let mut give = |key: &str, conflicting: Option<&str>, reason: &'static str, value: Option<Value>| {
+        if let Some(what) = conflicting {
             conflict = Some((reason, in_use(what)));
             return;
         }
@@ -103,20 +103,20 @@ fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Valu
         }
     };
     let filled = |text: &str| (!text.is_empty()).then(|| json!(text));
-    let held = |set: &BTreeSet<&str>, text: &'_ str| set.contains(text);
+    let is_taken = |set: &BTreeSet<&str>, text: &'_ str| set.contains(text);
     for (key, text, set, reason) in [
         ("plural", wanted.plural(), &taken.resources, "PluralConflict"),
         ("singular", wanted.singular(), &taken.resources, "SingularConflict"),
     ] {
-        give(key, Some(text).filter(|text| held(set, text)), reason, filled(text));
+        give(key, Some(text).filter(|text| is_taken(set, text)), reason, filled(text));
     }
     let short = wanted.list("shortNames");
-    let conflicting = short.iter().find(|name| held(&taken.resources, name)).copied();
+    let conflicting = short.iter().find(|name| is_taken(&taken.resources, name)).copied();
     give("shortNames", conflicting, "ShortNamesConflict", (!short.is_empty()).then(|| json!(short)));
     for (key, text, reason) in
         [("kind", wanted.kind(), "KindConflict"), ("listKind", wanted.list_kind(), "ListKindConflict")]
     {
-        give(key, Some(text).filter(|text| held(&taken.kinds, text)), reason, filled(text));
+        give(key, Some(text).filter(|text| is_taken(&taken.kinds, text)), reason, filled(text));
     }
     let categories = wanted.list("categories");
     give("categories", None, "", (!categories.is_empty()).then(|| json!(categories)));

@@ -20,7 +20,7 @@ pub struct Review<'a> {
     /// The `apiVersion` to convert to.
     pub to: &'a str,
     /// The apiVersion and kind of the objects, for messages.
-    pub what: &'a str,
+    pub gvk: &'a str,
     /// The objects are the items of a list.
     pub is_list: bool,
 }
@@ -46,7 +46,7 @@ impl Review<'_> {
 
     /// Returns the message for a conversion that failed.
     pub fn failed(&self, why: impl std::fmt::Display) -> String {
-        format!("conversion webhook for {} failed: {why}", self.what)
+        format!("conversion webhook for {} failed: {why}", self.gvk)
     }
 
     /// Checks a response, and returns the converted objects. Only their labels and annotations are taken from the webhook;
@@ -55,7 +55,7 @@ impl Review<'_> {
         let objects = self.objects(response).map_err(|why| self.failed(why))?;
         if objects.len() != originals.len() {
             let (got, expected) = (objects.len(), originals.len());
-            return Err(format!("conversion webhook for {} returned {got} objects, expected {expected}", self.what));
+            return Err(format!("conversion webhook for {} returned {got} objects, expected {expected}", self.gvk));
         }
         let pairs = originals.iter().zip(objects).enumerate();
         pairs.map(|(index, (original, object))| self.checked(index, original, object)).collect()
@@ -92,10 +92,10 @@ impl Review<'_> {
 
     fn checked(&self, index: usize, original: &Value, converted: &Value) -> Result<Value, String> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let what = self.what;
+        let gvk = self.gvk;
         let prefix = match self.is_list {
-            true => format!("conversion webhook for {what} returned invalid converted object at index {index}"),
-            false => format!("conversion webhook for {what} returned invalid object at index 0"),
+            true => format!("conversion webhook for {gvk} returned invalid converted object at index {index}"),
+            false => format!("conversion webhook for {gvk} returned invalid object at index 0"),
         };
         if !converted.is_object() {
             return Err(format!("{prefix}: it is no object"));
@@ -114,15 +114,15 @@ impl Review<'_> {
                 let why = format!("must have the same {word}: {expected} != {got}");
                 return Err(match self.is_list {
                     true => format!("{prefix}: {why}"),
-                    false => format!("conversion webhook for {what} returned invalid object: {why}"),
+                    false => format!("conversion webhook for {gvk} returned invalid object: {why}"),
                 });
             }
         }
         with_metadata(original, converted).map_err(|why| match self.is_list {
             true => {
-                format!("conversion webhook for {what} returned invalid metadata in object at index {index}: {why}")
+                format!("conversion webhook for {gvk} returned invalid metadata in object at index {index}: {why}")
             }
-            false => format!("conversion webhook for {what} returned invalid metadata: {why}"),
+            false => format!("conversion webhook for {gvk} returned invalid metadata: {why}"),
         })
     }
 }
@@ -186,10 +186,10 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Returns an object's apiVersion and kind as messages show them; `list` asks for the kind of its list.
-pub fn gvk_text_of(object: &Value, list: bool) -> String {
+/// Returns an object's apiVersion and kind as messages show them; `is_list` asks for the kind of its list.
+pub fn gvk_text_of(object: &Value, is_list: bool) -> String {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
-    let kind = if list { format!("{}List", text("kind")) } else { text("kind").to_owned() };
+    let kind = if is_list { format!("{}List", text("kind")) } else { text("kind").to_owned() };
     debug_assert!(!split_api_version(text("apiVersion")).0.is_empty(), "custom resources have groups");
     gvk_text(text("apiVersion"), &kind)
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn review(is_list: bool) -> Review<'static> {
-        Review { version: "v1", uid: "u1", to: "a.example/v2", what: "a.example/v1, Kind=Gadget", is_list }
+        Review { version: "v1", uid: "u1", to: "a.example/v2", gvk: "a.example/v1, Kind=Gadget", is_list }
     }
 
     fn object(version: &str, meta: Value) -> Value {

@@ -68,12 +68,12 @@ impl Converter for WebhookConverter {
         let (Some(webhook), Some(version)) = (&self.webhook, &self.review_version) else {
             return Err(failure("no supported conversion review versions".to_owned()));
         };
-        let (uid, what) = (self.random.uid(), gvk_text_of(&remaining[0], is_list));
-        let review = Review { version, uid: &uid, to, what: &what, is_list };
+        let (uid, gvk) = (self.random.uid(), gvk_text_of(&remaining[0], is_list));
+        let review = Review { version, uid: &uid, to, gvk: &gvk, is_list };
         // The definition names no credentials for its webhook.
         let users = Users::default();
         let context = WebhookContext { env: &self.env, clients: &self.clients, objects: registry, users: &users };
-        let response = webhook.ask(context, &review.request(&remaining), TIMEOUT).await;
+        let response = webhook.call(context, &review.request(&remaining), TIMEOUT).await;
         let response = response.map_err(|why| failure(review.failed(why)))?;
         let converted = review.converted(&response, &remaining).map_err(failure)?;
         let mut all: Vec<(usize, Value)> = unchanged.into_iter().chain(positions.into_iter().zip(converted)).collect();

@@ -109,7 +109,7 @@ pub const ROWS: &[Rules] = &[
         validate: devices::claim::claim,
         revalidates: false,
         validate_update: devices::claim::update,
-        update_status: devices::allocation::forget_given_back,
+        update_status: devices::allocation::drop_deallocated_devices,
         validate_status: devices::allocation::status,
         status_resets: METADATA,
         ..DEVICES

@@ -88,6 +88,11 @@ const WORDS: &[&str] = &[
     "Delete",
     "Recycle",
     "Block",
+    "Webhook",
+    "array",
+    "map",
+    "set",
+    "object",
 ];
 
 /// Returns a random value of the type, with about three in four of its fields. Objects below `depth` are left out.

@@ -1,4 +1,4 @@
-//! `At`: a place in an object, with the path that errors name and the value that is there.
+//! `At`: a value in an object together with its path, which errors name.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/validation/field Path.
 
@@ -14,24 +14,24 @@ pub type Errors = Vec<FieldError>;
 
 static NOTHING: Value = Value::Null;
 
-/// A value and its path. An absent value is null, so that walking down never fails.
+/// A value and its path. An absent value is null, so that reading a nested field never fails.
 ///
-/// In debug builds a place in a built-in kind also knows its type: `field` panics when the type has no field of that
-/// name, because a misspelt name would silently read nothing. The values of custom resources and of free-form maps, and
-/// places made by `new`, have no known type.
+/// In debug builds a value in a built-in kind also has its type: `field` panics when the type has no field of that
+/// name, because a misspelt name would silently read nothing. The type of custom resources, of free-form maps and of
+/// values from `new` is unknown.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
     pub path: String,
     pub value: &'a Value,
-    schema: Known,
+    schema: KnownType,
 }
 
-/// The built-in type of a place, if it is known.
-type Known = Option<&'static Schema>;
+/// The built-in type of a value; `None` if it is unknown.
+type KnownType = Option<&'static Schema>;
 
 /// Returns the type of the field `name` in an object of type `schema`.
 #[track_caller]
-fn field_type(schema: Known, name: &str) -> Known {
+fn field_type(schema: KnownType, name: &str) -> KnownType {
     let schema = schema?;
     let is_object = match &schema.resolve().shape {
         Shape::Any => return None,
@@ -45,6 +45,7 @@ fn field_type(schema: Known, name: &str) -> Known {
     found
 }
 
+/// Returns the name of a type for the message of a panic.
 fn type_name(schema: &Schema, is_object: bool) -> String {
     match &schema.shape {
         Shape::Ref(reference) => reference.name.to_string(),
@@ -55,18 +56,18 @@ fn type_name(schema: &Schema, is_object: bool) -> String {
 }
 
 impl<'a> At<'a> {
-    /// Returns an object of an unknown type.
+    /// Returns a whole object, whose type is unknown.
     pub fn root(value: &'a Value) -> Self {
         Self::new("", value)
     }
 
-    /// Returns an object of a type of the resource table. Only built-in types are remembered, and only in debug builds.
+    /// Returns a whole object of a type in the resource table. Only built-in types are kept, and only in debug builds.
     pub fn typed_root(of: &TypeRef, value: &'a Value) -> Self {
         let schema = if cfg!(debug_assertions) { builtin::all().get(&of.name).map(TypeRef::schema) } else { None };
         Self { schema, ..Self::root(value) }
     }
 
-    /// Returns a value of an unknown type under a path of the caller's choice.
+    /// Returns a value under the path that the caller chooses. Its type is unknown.
     pub fn new(path: impl Into<String>, value: &'a Value) -> Self {
         Self { path: path.into(), value, schema: None }
     }
@@ -92,6 +93,7 @@ impl<'a> At<'a> {
         At { schema, ..self.clone() }.field(name)
     }
 
+    /// Returns the path of a field.
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { [&self.path, ".", name].concat() }
     }
@@ -138,6 +140,7 @@ impl<'a> At<'a> {
         self.value.as_object()
     }
 
+    /// Returns the number of items or entries, or of the bytes of a text.
     pub fn len(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
@@ -147,7 +150,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// True for an absent value, and for an empty text, list or map.
+    /// Returns true for an absent value, and for an empty text, list or map.
     pub fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
@@ -156,12 +159,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// True for a value that is present, even if it is empty.
+    /// Returns true for a value that is present, even if it is empty.
     pub fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
-    /// Returns the text; the empty text for any other value.
+    /// Returns the text, or the empty text for any other value.
     pub fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
@@ -170,7 +173,7 @@ impl<'a> At<'a> {
         self.value.as_i64()
     }
 
-    /// Returns true for the value `true` alone.
+    /// Returns true for the value `true` only.
     pub fn is_true(&self) -> bool {
         self.value.as_bool().unwrap_or(false)
     }
@@ -251,30 +254,32 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Adds every error of a name check for the text.
-    pub fn check(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
-        errors.extend(name(self.text()).into_iter().map(|complaint| self.invalid_text(complaint)));
+    /// Checks the text by a rule, which returns a message for each fault.
+    pub fn check(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
+        errors.extend(rule(self.text()).into_iter().map(|complaint| self.invalid_text(complaint)));
     }
 
     /// Like `check`, for a required value.
-    pub fn check_required(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
+    pub fn check_required(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
         if self.text().is_empty() {
             errors.push(self.required(""));
         } else {
-            self.check(name, errors);
+            self.check(rule, errors);
         }
     }
 
+    /// Checks that an update keeps an immutable field.
     pub fn check_unchanged(&self, old: &At<'_>, errors: &mut Errors) {
         if self.value != old.value {
             errors.push(self.invalid(IMMUTABLE));
         }
     }
 
+    /// Checks the keys and the values of labels.
     pub fn check_labels(&self, errors: &mut Errors) {
         for (key, value) in self.map().into_iter().flatten() {
-            let mut complain = |about: &str, complaints: Vec<String>| {
-                errors.extend(complaints.into_iter().map(|complaint| self.invalid_as(&json!(about), complaint)));
+            let mut complain = |text: &str, complaints: Vec<String>| {
+                errors.extend(complaints.into_iter().map(|complaint| self.invalid_as(&json!(text), complaint)));
             };
             let value = value.as_str().unwrap_or_default();
             complain(key, names::qualified_name(key));
@@ -338,7 +343,7 @@ pub fn lenient_ip(text: &str) -> Option<IpAddr> {
     }
 }
 
-fn is_mapped(ip: IpAddr) -> bool {
+fn is_ipv4_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
@@ -350,7 +355,7 @@ pub fn ip(text: &str) -> Vec<String> {
     if text.parse::<IpAddr>().is_err() {
         return vec!["must not have leading 0s".to_owned()];
     }
-    if is_mapped(ip) { vec!["must not be an IPv4-mapped IPv6 address".to_owned()] } else { Vec::new() }
+    if is_ipv4_mapped(ip) { vec!["must not be an IPv4-mapped IPv6 address".to_owned()] } else { Vec::new() }
 }
 
 /// Returns the faults of an IP address in a newer field, where it has to be canonical.
@@ -384,7 +389,7 @@ pub fn cidr(text: &str) -> Vec<String> {
         return vec!["must not have leading 0s in IP or prefix length".to_owned()];
     };
     let complaint = match ip {
-        ip if is_mapped(ip) => "must not have an IPv4-mapped IPv6 address",
+        ip if is_ipv4_mapped(ip) => "must not have an IPv4-mapped IPv6 address",
         ip if ip != net.addr() => "must not have bits set beyond the prefix length",
         _ => return Vec::new(),
     };
@@ -438,12 +443,12 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "no field \"contianers\" in io.k8s.api.core.v1.PodSpec")]
-    fn a_misspelt_field_on_the_way_down_panics_also_where_nothing_is_set() {
+    fn a_misspelt_field_of_an_absent_value_panics() {
         pod(&Value::Null).down("spec.contianers");
     }
 
     #[test]
-    fn fields_are_free_where_no_type_is_known() {
+    fn values_of_unknown_type_may_have_any_field() {
         let custom = builtin_type("com.example.Widget");
         let crd = builtin_type("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition");
         let review = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {"default": {"a": 1}}}}]}});
@@ -464,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_interfaces_keep_the_bits_of_their_host() {
+    fn addresses_of_interfaces_may_have_bits_beyond_the_prefix() {
         let bad = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
         for (text, expected) in [
             ("10.9.8.7/24", ""),
@@ -481,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_ranges_have_one_meaning() {
+    fn addresses_and_ranges_are_unambiguous() {
         let bad_ip = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
         for (text, legacy, canonical) in [
             ("10.0.0.1", "", ""),

@@ -7,7 +7,7 @@ use super::difference::difference;
 use super::paths::{leads_to_root, no_backsteps};
 use super::pod::affinity::node_selector;
 use super::storage::{access_modes, csi_driver_name};
-use super::volume_sources::{self, require, the_only};
+use super::volume_sources::{self, only_source, require};
 use crate::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
@@ -148,7 +148,7 @@ fn sources(spec: &At<'_>, place: Place<'_>, errors: &mut Errors) {
     let mut found = false;
     for kind in SOURCES {
         // Kubernetes does not report a flexVolume beside another source.
-        let Some(source) = the_only(spec, kind, found && *kind != "flexVolume", errors) else { continue };
+        let Some(source) = only_source(spec, kind, found && *kind != "flexVolume", errors) else { continue };
         found = true;
         check_source(kind, &source, place, errors);
         if *kind == "local" && (place == Place::Inline || !spec.field("nodeAffinity").is_set()) {

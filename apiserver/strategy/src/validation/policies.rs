@@ -1,5 +1,5 @@
-//! Validates admission policies in CEL and their bindings. Every expression has to compile with the variables that it may
-//! use.
+//! Validates admission policies in CEL and their bindings. Every expression has to compile with the variables that it
+//! may use.
 //!
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
@@ -76,13 +76,13 @@ fn param_kind(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Returns true if an update keeps the match conditions and the kind of parameters. Such conditions are not checked
+/// Returns true if an update keeps the match conditions and the kind of parameters. Such conditions are not compiled
 /// again.
 fn keeps_conditions(new: &At<'_>, old: &At<'_>) -> bool {
     ["paramKind", "matchConditions"].iter().all(|field| new.field(field).value == old.field(field).value)
 }
 
-/// Validates what both kinds of policies share. Returns the variables of their expressions.
+/// Validates the fields that both kinds of policies have. Returns the scope of the expressions in the other fields.
 fn policy(spec: &At<'_>, old: Option<&At<'_>>, has_patches: bool, operations: &[&str], errors: &mut Errors) -> Scope {
     spec.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
     param_kind(&spec.field("paramKind"), errors);
@@ -95,12 +95,12 @@ fn policy(spec: &At<'_>, old: Option<&At<'_>>, has_patches: bool, operations: &[
         if rules.is_empty() {
             errors.push(rules.required(""));
         }
-        // Operations that no policy knows have an error already.
-        let asked = rules.items().flat_map(|rule| rule.field("operations").items().collect::<Vec<_>>());
-        for operation in asked.filter(|asked| webhooks::OPERATIONS.contains(&asked.text())) {
+        // An operation that does not exist has an error already.
+        let listed = rules.items().flat_map(|rule| rule.field("operations").items().collect::<Vec<_>>());
+        for operation in listed.filter(|operation| webhooks::OPERATIONS.contains(&operation.text())) {
             if !operations.contains(&operation.text()) {
-                let all = At::new(rules.path_of("operations"), operation.value);
-                errors.push(all.not_supported(operations));
+                let at = At::new(rules.path_of("operations"), operation.value);
+                errors.push(at.not_supported(operations));
             }
         }
     }
@@ -114,6 +114,7 @@ fn policy(spec: &At<'_>, old: Option<&At<'_>>, has_patches: bool, operations: &[
     scope
 }
 
+/// Checks the variables of a policy, and adds each to the scope.
 fn variables(list: &At<'_>, scope: &mut Scope, errors: &mut Errors) {
     let mut declared = Declared::default();
     for variable in list.items() {
@@ -137,6 +138,7 @@ fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
+/// Checks that an expression compiles to one of the `wanted` types.
 fn check_expression(at: &At<'_>, scope: &Scope, wanted: &[Type], errors: &mut Errors) {
     if at.text().trim().is_empty() {
         errors.push(at.required("expression is not specified"));
@@ -149,7 +151,7 @@ pub fn validating(_context: &Context<'_>, object: &At<'_>, errors: &mut Errors) 
     validating_policy(object, None, errors);
 }
 
-/// Validates an update of a ValidatingAdmissionPolicy; creation has more rules.
+/// Validates an update of a ValidatingAdmissionPolicy, which skips match conditions that did not change.
 pub fn validating_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     validating_policy(new, Some(&old.field("spec")), errors);
 }
@@ -182,12 +184,12 @@ fn validating_policy(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors)
 pub fn validating_status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
     let status = object.field("status");
     for warning in status.down("typeChecking.expressionWarnings").items() {
-        let (text, place) = (warning.field("warning"), warning.field("fieldRef"));
+        let (text, field) = (warning.field("warning"), warning.field("fieldRef"));
         if text.is_empty() {
             errors.push(text.required(""));
         }
-        if place.text().trim().is_empty() {
-            errors.push(place.required(""));
+        if field.text().trim().is_empty() {
+            errors.push(field.required(""));
         }
     }
     conditions::check(&status.field("conditions"), errors);
@@ -195,12 +197,12 @@ pub fn validating_status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>,
 
 fn validation(validation: &At<'_>, scope: &Scope, errors: &mut Errors) {
     check_expression(&validation.field("expression"), scope, &[Type::Bool], errors);
-    let of_message = validation.field("messageExpression");
-    if !of_message.is_empty() && of_message.text().trim().is_empty() {
-        errors.push(of_message.invalid("must be non-empty if specified"));
-    } else if !of_message.is_empty() {
+    let message_expression = validation.field("messageExpression");
+    if !message_expression.is_empty() && message_expression.text().trim().is_empty() {
+        errors.push(message_expression.invalid("must be non-empty if specified"));
+    } else if !message_expression.is_empty() {
         let scope = Scope { has_authorizer: false, ..scope.clone() };
-        check_expression(&of_message, &scope, &[Type::String], errors);
+        check_expression(&message_expression, &scope, &[Type::String], errors);
     }
     let message = validation.field("message");
     if !message.is_empty() && message.text().trim().is_empty() {
@@ -216,9 +218,9 @@ fn audit_annotation(annotation: &At<'_>, policy: &str, scope: &Scope, errors: &m
     if policy.is_empty() {
         errors.push(key.invalid_text("requires metadata.name be non-empty"));
     } else {
-        let whole = format!("{policy}/{}", key.text());
-        let complaints = names::qualified_name(&whole);
-        errors.extend(complaints.into_iter().map(|complaint| key.invalid_as(&json!(whole), complaint)));
+        let full_key = format!("{policy}/{}", key.text());
+        let complaints = names::qualified_name(&full_key);
+        errors.extend(complaints.into_iter().map(|complaint| key.invalid_as(&json!(full_key), complaint)));
     }
     let value = annotation.field("valueExpression");
     let text = value.text().trim();
@@ -235,14 +237,14 @@ pub fn mutating(_context: &Context<'_>, object: &At<'_>, errors: &mut Errors) {
     mutating_policy(object, None, errors);
 }
 
-/// Validates an update of a MutatingAdmissionPolicy; creation has more rules.
+/// Validates an update of a MutatingAdmissionPolicy, which skips match conditions that did not change.
 pub fn mutating_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     mutating_policy(new, Some(&old.field("spec")), errors);
 }
 
 fn mutating_policy(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     let spec = object.field("spec");
-    // A deletion cannot be mutated, so that DELETE is no operation here.
+    // A deletion has no object that could be mutated, so DELETE is not supported.
     let scope = policy(&spec, old, true, &["*", "CONNECT", "CREATE", "UPDATE"], errors);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
@@ -282,7 +284,7 @@ pub fn binding(_context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
     let spec = binding.field("spec");
     spec.field("policyName").check_required(names::dns1123_subdomain, errors);
     param_ref(&spec.field("paramRef"), errors);
-    // Kubernetes misspells this path.
+    // As in Kubernetes, the path is misspelt.
     match_resources(&At::new(spec.path_of("matchResouces"), spec.field("matchResources").value), errors);
 }
 
@@ -291,8 +293,8 @@ fn param_ref(at: &At<'_>, errors: &mut Errors) {
         return;
     }
     let (name, selected) = (at.field("name"), at.field("selector"));
-    let both = !name.is_empty() && selected.is_set();
-    let exclusive = |of: &At<'_>| both.then(|| of.forbidden("name and selector are mutually exclusive"));
+    let has_both = !name.is_empty() && selected.is_set();
+    let exclusive = |field: &At<'_>| has_both.then(|| field.forbidden("name and selector are mutually exclusive"));
     if !name.is_empty() {
         name.check(names::path_segment, errors);
     }
@@ -360,7 +362,7 @@ mod tests {
     /// Kubernetes compiles stored expressions with the functions of later releases, too. This server knows one release,
     /// so only unchanged match conditions, which are not checked again, may stay invalid.
     #[test]
-    fn conditions_that_stay_as_they_are_may_stay_wrong() {
+    fn unchanged_match_conditions_are_not_compiled_again() {
         let conditions = |expression: &str| json!([{"name": "c", "expression": expression}]);
         let validations = json!([{"expression": "true"}]);
         let mutations =
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_compile_over_what_they_may_speak_of() {
+    fn expressions_compile_with_the_variables_that_they_may_use() {
         let undeclared = |name: &str, text: &str| {
             format!(
                 "compilation failed: ERROR: <input>:1:1: undeclared reference to '{name}' (in container '')\n | {text}\n | ^"
@@ -449,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_says_something_sound() {
+    fn variables_parameters_and_audit_annotations_are_valid() {
         assert_eq!(
             validating(json!({"variables": [{"name": "in", "expression": "1"}, {"name": "", "expression": ""},
                 {"name": "b", "expression": "variables.c"}]})),
@@ -481,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_give_patches() {
+    fn mutations_evaluate_to_patches() {
         let mutating = |spec: Value| errors(policy("MutatingAdmissionPolicy", spec));
         let mutations = |mutation: Value| mutating(json!({"reinvocationPolicy": "Never", "mutations": [mutation]}));
         assert_eq!(
@@ -529,7 +531,7 @@ mod tests {
         ] {
             assert_eq!(mutations(given.clone()), wanted, "{given}");
         }
-        // Other kinds of expressions do not have these types.
+        // Expressions of a ValidatingAdmissionPolicy do not have these types.
         assert!(
             validation(json!({"expression": "Object{} == Object{}"}))[0].contains("undeclared reference to 'Object'")
         );

@@ -29,13 +29,13 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("vsphereVolume", &["volumePath"]),
 ];
 
-/// Returns the source of this kind; `None` if there is none, or if another one was found before.
-pub fn the_only<'a>(volume: &At<'a>, kind: &str, found_another: bool, errors: &mut Errors) -> Option<At<'a>> {
+/// Returns the source of this kind, or `None` if it is absent. A second source is an error and is not returned.
+pub fn only_source<'a>(volume: &At<'a>, kind: &str, found_another: bool, errors: &mut Errors) -> Option<At<'a>> {
     let source = volume.field(kind);
     if !source.is_set() {
         return None;
     }
-    // Kubernetes has other names for some kinds in the error for a second source, and one for all fields below it.
+    // Kubernetes has another name for some kinds in the error for a second source, and for one in all of its paths.
     let second = match kind {
         "cephfs" => "cephFS",
         "downwardAPI" => "downwarAPI",
@@ -50,6 +50,7 @@ pub fn the_only<'a>(volume: &At<'a>, kind: &str, found_another: bool, errors: &m
     Some(At::new(volume.path_of(first), source.value))
 }
 
+/// Adds an error for each of the fields that is absent or empty.
 pub fn require(at: &At<'_>, fields: &[&str], errors: &mut Errors) {
     for field in fields.iter().map(|field| at.field(field)).filter(At::is_empty) {
         errors.push(field.required(""));
@@ -64,7 +65,7 @@ pub fn validate(kind: &str, source: &At<'_>, errors: &mut Errors) {
     match kind {
         "hostPath" => host_path(source, errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
-            within(&source.field("partition"), 255, "must be between 1 and 255, inclusive", errors);
+            in_range(&source.field("partition"), 255, "must be between 1 and 255, inclusive", errors);
         }
         "nfs" if !source.field("path").text().starts_with('/') => {
             errors.push(source.field("path").invalid_text("must be an absolute path"));
@@ -86,6 +87,7 @@ pub fn validate(kind: &str, source: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks that a reference to a secret has a name.
 fn secret_name(source: &At<'_>, errors: &mut Errors) {
     let secret = source.field("secretRef");
     if secret.is_set() {
@@ -93,15 +95,15 @@ fn secret_name(source: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that a number lies between 0 and `max`. The message may name another range, as in Kubernetes.
-fn within(number: &At<'_>, max: i64, why: &str, errors: &mut Errors) {
+/// Checks that a number lies between 0 and `max`. As in Kubernetes, the message `why` may name another range.
+fn in_range(number: &At<'_>, max: i64, why: &str, errors: &mut Errors) {
     if number.integer().is_some_and(|number| !(0..=max).contains(&number)) {
         errors.push(number.invalid(why));
     }
 }
 
 fn lun(source: &At<'_>, errors: &mut Errors) {
-    within(&source.field("lun"), 255, "must be between 0 and 255, inclusive", errors);
+    in_range(&source.field("lun"), 255, "must be between 0 and 255, inclusive", errors);
 }
 
 fn host_path(source: &At<'_>, errors: &mut Errors) {
@@ -142,7 +144,7 @@ fn quobyte(source: &At<'_>, errors: &mut Errors) {
     require(source, &["volume"], errors);
 }
 
-/// Splits a text like Go's `net.SplitHostPort`: `host:port`, either of which may be empty, or `[address]:port`.
+/// Returns true for `host:port` or `[address]:port`, as Go's `net.SplitHostPort` does. Each part may be empty.
 fn is_host_and_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {
@@ -190,16 +192,16 @@ fn azure_disk(source: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The error for a volume name that is too long beside an initiator name.
+/// Error for a volume name and a portal that are too long together.
 pub const LONG_PORTAL: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
                                iscsi.initiatorName is specified.";
 
-/// Returns true if `VOLUME:PORTAL` is too long. With an initiator name, the name of an interface is made from it.
+/// Returns true if `PORTAL:VOLUME` is too long. A source with an initiator name gets an iSCSI interface of this name.
 pub fn has_long_portal(volume_name: &str, source: &At<'_>) -> bool {
     source.field("initiatorName").is_set() && volume_name.len() + ":".len() + source.field("targetPortal").len() > 64
 }
 
-/// Validates an iSCSI source of a pod, or of the PersistentVolume with this name.
+/// Validates an iSCSI source of a pod, or of a PersistentVolume, whose name is then `persistent_volume`.
 pub fn iscsi(source: &At<'_>, persistent_volume: Option<&str>, errors: &mut Errors) {
     require(source, &["targetPortal"], errors);
     if persistent_volume.is_some_and(|name| has_long_portal(name, source)) {
@@ -207,13 +209,13 @@ pub fn iscsi(source: &At<'_>, persistent_volume: Option<&str>, errors: &mut Erro
         let portal = At::new(source.path_of("targetportal"), source.field("targetPortal").value);
         errors.push(portal.invalid_text(LONG_PORTAL));
     }
-    let other_kind = match persistent_volume {
+    let unknown_kind = match persistent_volume {
         Some(_) => "must be valid format",
         None => "must be valid format starting with iqn, eui, or naa",
     };
     require(source, &["iqn"], errors);
     if !source.field("iqn").is_empty() {
-        initiator(&source.field("iqn"), other_kind, errors);
+        initiator(&source.field("iqn"), unknown_kind, errors);
     }
     lun(source, errors);
     let authenticates = ["chapAuthDiscovery", "chapAuthSession"].iter().any(|field| source.field(field).is_true());
@@ -225,20 +227,21 @@ pub fn iscsi(source: &At<'_>, persistent_volume: Option<&str>, errors: &mut Erro
     }
     let name = source.field("initiatorName");
     if name.is_set() {
-        initiator(&At::new(source.path_of("initiatorname"), name.value), other_kind, errors);
+        initiator(&At::new(source.path_of("initiatorname"), name.value), unknown_kind, errors);
     }
 }
 
-fn initiator(at: &At<'_>, other_kind: &str, errors: &mut Errors) {
+/// Checks the name of an initiator or a target. `unknown_kind` is the error for a name of no known kind.
+fn initiator(at: &At<'_>, unknown_kind: &str, errors: &mut Errors) {
     match INITIATORS.iter().find(|(kind, _)| at.text().starts_with(kind)) {
-        None => errors.push(at.invalid(other_kind)),
+        None => errors.push(at.invalid(unknown_kind)),
         Some((_, form)) if !form.is_match(at.text()) => errors.push(at.invalid("must be valid format")),
         Some(_) => {}
     }
 }
 
-/// Returns true for a name of the form `iqn.2001-04.com.example:disk`, after any prefix, or for `eui.` with 16 or
-/// `naa.` with 32 letters or digits.
+/// The kinds of initiator names, with the form of each: `iqn.2001-04.com.example:disk` after any prefix, `eui.` with 16
+/// letters or digits, `naa.` with 32.
 static INITIATORS: LazyLock<[(&str, Regex); 3]> = LazyLock::new(|| {
     let form = |pattern| Regex::new(pattern).expect("the pattern is a constant that tests use");
     [

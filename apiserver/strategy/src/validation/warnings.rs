@@ -4,7 +4,7 @@
 //! persistentvolumeclaim,storage} and pkg/apis/networking.
 
 use super::at::At;
-use super::pod::warnings::{fraction, label_message, old_label};
+use super::pod::warnings::{deprecated_label, deprecated_label_warning, fraction};
 use crate::write_context::WriteContext;
 use ipnet::IpNet;
 
@@ -75,7 +75,7 @@ pub fn volume(_context: &Context<'_>, volume: &At<'_>, _old: Option<&At<'_>>) ->
     let mut found = Vec::new();
     for term in spec.down("nodeAffinity.required.nodeSelectorTerms").items() {
         for expression in term.field("matchExpressions").items() {
-            old_label(&expression.field("key"), &mut found);
+            deprecated_label(&expression.field("key"), &mut found);
         }
     }
     found.extend(deprecated_annotations(volume));
@@ -98,7 +98,7 @@ pub fn claim(_context: &Context<'_>, claim: &At<'_>, _old: Option<&At<'_>>) -> V
 pub fn storage_class(_context: &Context<'_>, class: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     let terms = class.field("allowedTopologies").items();
     let keys = terms.flat_map(|term| term.field("matchLabelExpressions").items()).map(|label| label.field("key"));
-    keys.filter_map(|key| Some(format!("{}: {}", key.path, label_message(key.text())?))).collect()
+    keys.filter_map(|key| Some(format!("{}: {}", key.path, deprecated_label_warning(key.text())?))).collect()
 }
 
 #[cfg(test)]

@@ -27,19 +27,11 @@ fn unsupported_strategy(at: &At<'_>, supported: &str) -> FieldError {
     }
 }
 
-fn invalid_shown(at: &At<'_>, shown: &str, detail: &str) -> FieldError {
-    FieldError {
-        field: at.path.clone(),
-        reason: "FieldValueInvalid",
-        message: format!("Invalid value: {shown}: {detail}"),
-    }
-}
-
-/// Checks the selector and the template of a ReplicaSet. The template is not checked under an invalid selector.
-fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
+/// Checks the selector and the template of a ReplicaSet. The template is not checked if the selector is invalid.
+fn selector_and_template(spec: &At<'_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     if selector::is_invalid(&selector) {
-        errors.push(invalid_shown(&selector, &selector::shown(&selector), "invalid label selector"));
+        errors.push(selector.invalid_shown(selector::shown(&selector), "invalid label selector"));
         return;
     }
     selector::check_match(&selector, &template, errors);
@@ -54,7 +46,7 @@ pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Erro
     let spec = deployment.field("spec");
     spec.field("replicas").check_non_negative(errors);
     selector::check_required(&spec.field("selector"), "deployment", errors);
-    template_of_selector(&spec, errors);
+    selector_and_template(&spec, errors);
     deployment_strategy(&spec.field("strategy"), errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     spec.field("revisionHistoryLimit").check_non_negative(errors);
@@ -98,7 +90,7 @@ pub fn selector_update(_context: &Context<'_>, object: &At<'_>, old: &At<'_>, er
     object.down("spec.selector").check_unchanged(&old.down("spec.selector"), errors);
 }
 
-/// Checks that the counts of a status are not negative, and that no part exceeds `replicas`.
+/// Checks that the counts of a status are not negative, and that none of `parts` exceeds `replicas`.
 fn replica_counts(status: &At<'_>, counts: &[&str], parts: &[&str], errors: &mut Errors) {
     for count in counts {
         status.field_if_defined(count).check_non_negative(errors);
@@ -129,10 +121,11 @@ pub fn deployment_status(_context: &Context<'_>, deployment: &At<'_>, old: &At<'
         "collisionCount",
     ];
     replica_counts(&status, &counts, &["updatedReplicas", "readyReplicas", "availableReplicas"], errors);
-    collisions(&status, old, errors);
+    collision_count(&status, old, errors);
 }
 
-fn collisions(status: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+/// Checks that `collisionCount` does not decrease.
+fn collision_count(status: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let count = status.field("collisionCount");
     let before = old.down("status.collisionCount").integer();
     // An absent count is less than any number.
@@ -146,7 +139,7 @@ pub fn replica_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     spec.field("replicas").check_non_negative(errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     selector::check_required(&spec.field("selector"), "deployment", errors);
-    template_of_selector(&spec, errors);
+    selector_and_template(&spec, errors);
 }
 
 pub fn replica_set_status(_context: &Context<'_>, set: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
@@ -244,23 +237,24 @@ pub fn daemon_set_status(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, err
     ] {
         status.field(count).check_non_negative(errors);
     }
-    collisions(&status, old, errors);
+    collision_count(&status, old, errors);
 }
 
 pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
-    stateful_set_spec(&set.field("spec"), Judged::New, errors);
+    stateful_set_spec(&set.field("spec"), Write::Create, errors);
 }
 
-/// The rules for the spec of a StatefulSet. An update skips immutable fields, and a template that was invalid before.
+/// The write for which the spec of a StatefulSet is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judged {
-    New,
+enum Write {
+    Create,
+    /// An update, which does not validate immutable fields.
     Update,
-    /// An update of an object whose template was invalid before.
-    UpdateButTemplate,
+    /// An update of an object whose spec was invalid before. Its template is not validated either.
+    UpdateOfInvalid,
 }
 
-fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
+fn stateful_set_spec(spec: &At<'_>, write: Write, errors: &mut Errors) {
     let policy = spec.field("podManagementPolicy");
     match policy.text() {
         "" => errors.push(policy.required("")),
@@ -272,7 +266,7 @@ fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
     for when in ["whenDeleted", "whenScaled"] {
         retention.field(when).check_optional_enum(&["Retain", "Delete"], errors);
     }
-    if judged == Judged::New {
+    if write == Write::Create {
         for claim in spec.field("volumeClaimTemplates").items() {
             storage::claim_spec(&claim.field("spec"), errors);
         }
@@ -280,26 +274,26 @@ fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
     spec.field("replicas").check_non_negative(errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     spec.down("ordinals.start").check_non_negative(errors);
-    if judged == Judged::New && !spec.field("serviceName").is_empty() {
+    if write == Write::Create && !spec.field("serviceName").is_empty() {
         spec.field("serviceName").check(names::dns1123_label, errors);
     }
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     selector::check_required(&selected, "statefulset", errors);
     if selector::is_invalid(&selected) {
-        let mut error = invalid_shown(&selected, &selector::shown(&selected), "");
+        let mut error = selected.invalid_shown(selector::shown(&selected), "");
         error.message.truncate(error.message.len() - ": ".len());
         errors.push(error);
     } else {
         if !selector::matches_everything(&selected) {
             selector::check_match(&selected, &template, errors);
         }
-        let filled = template_with_claims(spec);
-        let filled = At::new(template.path.clone(), &filled);
-        if judged != Judged::UpdateButTemplate {
-            pod::template(&filled, errors);
+        let completed = template_with_claims(spec);
+        let completed = At::new(template.path.clone(), &completed);
+        if write != Write::UpdateOfInvalid {
+            pod::template(&completed, errors);
         }
-        // Kubernetes validates the template's metadata twice.
-        pod::template_metadata(&filled, errors);
+        // As in Kubernetes, the metadata of the template is validated a second time.
+        pod::template_metadata(&completed, errors);
     }
     selector::check_long_running(&template, "StatefulSet", errors);
 }
@@ -338,7 +332,7 @@ fn stateful_set_strategy(strategy: &At<'_>, errors: &mut Errors) {
         "OnDelete" => {
             if rolling.is_set() {
                 let shown = shown(&rolling, &[("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")]);
-                errors.push(invalid_shown(&rolling, &shown, "only allowed for updateStrategy 'RollingUpdate'"));
+                errors.push(rolling.invalid_shown(shown, "only allowed for updateStrategy 'RollingUpdate'"));
             }
         }
         "RollingUpdate" => {
@@ -352,7 +346,7 @@ fn stateful_set_strategy(strategy: &At<'_>, errors: &mut Errors) {
         }
         _ => {
             let shown = shown(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]);
-            errors.push(invalid_shown(strategy, &shown, "must be 'RollingUpdate' or 'OnDelete'"));
+            errors.push(strategy.invalid_shown(shown, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
 }
@@ -369,15 +363,15 @@ const STATEFUL_SET_UPDATABLE: &[&str] = &[
 
 pub fn stateful_set_update(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let mut before = Errors::new();
-    stateful_set_spec(&old.field("spec"), Judged::Update, &mut before);
-    let judged = if before.is_empty() { Judged::Update } else { Judged::UpdateButTemplate };
-    stateful_set_spec(&set.field("spec"), judged, errors);
-    let rest = |set: &At<'_>| -> Vec<(String, Value)> {
+    stateful_set_spec(&old.field("spec"), Write::Update, &mut before);
+    let write = if before.is_empty() { Write::Update } else { Write::UpdateOfInvalid };
+    stateful_set_spec(&set.field("spec"), write, errors);
+    let immutable = |set: &At<'_>| -> Vec<(String, Value)> {
         let fields = set.field("spec").map().into_iter().flatten();
-        let fixed = fields.filter(|(name, _)| !STATEFUL_SET_UPDATABLE.contains(&name.as_str()));
-        fixed.map(|(name, value)| (name.clone(), value.clone())).collect()
+        let fields = fields.filter(|(name, _)| !STATEFUL_SET_UPDATABLE.contains(&name.as_str()));
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect()
     };
-    if rest(set) != rest(old) {
+    if immutable(set) != immutable(old) {
         errors.push(set.field("spec").forbidden(
             "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
              'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
@@ -398,14 +392,14 @@ pub fn stateful_set_status(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, e
     ];
     let parts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
     replica_counts(&status, &counts, &parts, errors);
-    collisions(&status, old, errors);
+    collision_count(&status, old, errors);
 }
 
 pub fn pod_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Errors) {
     pod::template(&template.field("template"), errors);
 }
 
-/// Validates a ControllerRevision: an object and its number.
+/// Validates a ControllerRevision: its number, and its data, which can be any object.
 pub fn controller_revision(_context: &Context<'_>, revision: &At<'_>, errors: &mut Errors) {
     revision.field("revision").check_non_negative(errors);
     match revision.field("data").value {
@@ -422,8 +416,8 @@ pub fn controller_revision_update(_context: &Context<'_>, revision: &At<'_>, old
 
 /// Returns the warnings about a template that is new or has changed.
 pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-    let counted = |object: &At<'_>| object.down("metadata.generation").value.clone();
-    if old.is_some_and(|old| counted(old) == counted(object)) {
+    let generation = |object: &At<'_>| object.down("metadata.generation").value.clone();
+    if old.is_some_and(|old| generation(old) == generation(object)) {
         return Vec::new();
     }
     let resource = context.served.resource.as_ref();

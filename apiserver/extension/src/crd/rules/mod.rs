@@ -129,21 +129,21 @@ impl Evaluation {
                         continue;
                     }
                     let key = if is_named { escaped(name) } else { Some(name.clone()) };
-                    let seen = key.and_then(|key| value.as_ref()?.field(&key.into()));
+                    let value = key.and_then(|key| value.as_ref()?.field(&key.into()));
                     let old = node.old.and_then(|old| old.get(name));
-                    let member = Node { json: member, value: seen, old, is_same };
+                    let member = Node { json: member, value, old, is_same };
                     self.walk(of_member, inner, &member, &below(path, name, is_named))?;
                 }
             }
             Json::Array(items) => {
                 let (Some(of_items), Some(inner)) = (&tree.inner, &schema.items) else { return Ok(()) };
-                let seen = |index: usize| match &value {
+                let value_at = |index: usize| match &value {
                     Some(Value::List(list)) => list.items.get(index).cloned(),
                     _ => None,
                 };
                 for (index, item) in items.iter().enumerate() {
                     let old = correlated(schema, item, node.old.and_then(Json::as_array));
-                    let item = Node { json: item, value: seen(index), old, is_same };
+                    let item = Node { json: item, value: value_at(index), old, is_same };
                     self.walk(of_items, inner, &item, &format!("{path}[{index}]"))?;
                 }
             }

@@ -17,8 +17,8 @@ pub fn check(conversion: &At<'_>, checks_bundle: bool, errors: &mut Errors) {
     let webhook = conversion.field("webhook");
     let (client, reviews) = (webhook.field("clientConfig"), webhook.field("conversionReviewVersions"));
     // Errors name these fields as before the field `webhook` was introduced.
-    let client = At::new(conversion.path_of("webhookClientConfig"), client.value);
-    let reviews = At::new(conversion.path_of("conversionReviewVersions"), reviews.value);
+    let client = client.shown_at(conversion.path_of("webhookClientConfig"));
+    let reviews = reviews.shown_at(conversion.path_of("conversionReviewVersions"));
     if strategy.text() != "Webhook" {
         let why = "should not be set when strategy is not set to Webhook";
         if client.is_set() {

@@ -149,7 +149,7 @@ fn check_spec(object: &At<'_>, checks_bundle: bool, errors: &mut Errors) {
     names::check_spec_names(&spec.field("names"), errors);
     if let Some(first) = spec.field("versions").items().next() {
         for part in PARTS.iter().filter(|part| part.is_common(&versions)) {
-            (part.check)(&first, &At::new(format!("spec.{}", part.common), first.field(part.key).value), errors);
+            (part.check)(&first, &first.field(part.key).shown_at(format!("spec.{}", part.common)), errors);
         }
     }
     let conversion = spec.field("conversion");

@@ -192,6 +192,11 @@ fn a_schema_is_structural_first() {
             ],
         ),
         (
+            json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+            &[".properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without \
+               x-kubernetes-preserve-unknown-fields"],
+        ),
+        (
             json!({"type": "object", "allOf": [{"type": "object", "default": {}, "nullable": true, "description": "d",
                 "additionalProperties": {"maxLength": 1}, "x-kubernetes-int-or-string": true,
                 "x-kubernetes-map-type": "atomic", "x-kubernetes-list-map-keys": ["a"],
@@ -224,6 +229,10 @@ fn a_schema_is_structural_first() {
                 ".type: Invalid value: \"string\": must be array if x-kubernetes-list-type is specified",
                 ".x-kubernetes-validations[0].message: Invalid value: \" \": must be non-empty if specified",
             ],
+        ),
+        (
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "messageExpression": " "}]}),
+            &[".x-kubernetes-validations[0].messageExpression: Required value: must be non-empty if specified"],
         ),
     ];
     for (schema, errors) in cases {
@@ -536,9 +545,36 @@ fn kubernetes_own_groups_need_an_approval() {
     assert_eq!(update(of(Some("unapproved")), of(None)), [missing]);
 }
 
+#[test]
+fn unknown_fields_cannot_be_preserved_in_all_versions() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "default": "b"}}});
+    let conversion = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": "https://h"}, "conversionReviewVersions": ["v1"]}});
+    let keeps = [
+        ("/spec/preserveUnknownFields", json!(true)),
+        ("/spec/versions/0/schema/openAPIV3Schema", schema),
+        ("/spec/conversion", conversion),
+    ];
+    let at = "spec.preserveUnknownFields: Invalid value: true:";
+    assert_eq!(
+        errors_with(&keeps),
+        [
+            format!("{at} must be false in order to use defaults in the schema"),
+            "spec.conversion.strategy: Invalid value: \"Webhook\": must be None if spec.preserveUnknownFields is true"
+                .to_owned(),
+            format!(
+                "{at} cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
+                 instead"
+            ),
+        ]
+    );
+    // An update may keep it.
+    assert_eq!(update(definition(&keeps[..1]), definition(&keeps[..1])), [""; 0]);
+}
+
 /// `At::field` panics at a field that the type does not define.
 #[test]
 fn validation_reads_only_fields_that_definitions_have() {
     let row = builtin().iter().find(|row| row.storage_version().resource == definitions::RESOURCE);
-    validate_generated(strategies::of, row.unwrap(), 7, 40);
+    validate_generated(strategies::of, row.unwrap(), 7, 300);
 }

@@ -1,4 +1,4 @@
-//! Validates the capacity of a device, and the policy for requests of a part of it.
+//! Validates the capacities of a device, and their policies for requests of a part.
 //!
 //! Corresponds to validateRequestPolicy.
 
@@ -13,7 +13,7 @@ const MAX_VALUES: usize = 10;
 /// Validates one capacity. Only a device that several claims share may have a request policy.
 pub fn validate(capacity: &At<'_>, is_shared: bool, errors: &mut Errors) {
     let policy = capacity.field("requestPolicy");
-    let most = quantity(&capacity.field("value")).unwrap_or(Quantity::ZERO);
+    let total = quantity(&capacity.field("value")).unwrap_or(Quantity::ZERO);
     let (values, range) = (policy.field("validValues"), policy.field("validRange"));
     let default = policy.field("default");
     if !policy.is_set() {
@@ -28,9 +28,9 @@ pub fn validate(capacity: &At<'_>, is_shared: bool, errors: &mut Errors) {
             "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time",
         )),
         (true, false, None) => errors.push(default.required("required when validValues is defined")),
-        (true, false, Some(default)) => one_of(&values, default, most, errors),
+        (true, false, Some(default)) => valid_values(&values, default, total, errors),
         (false, true, None) => errors.push(default.required("required when validRange is defined")),
-        (false, true, Some(default)) => within(&range, default, most, errors),
+        (false, true, Some(default)) => valid_range(&range, default, total, errors),
         (false, false, _) => {}
     }
 }
@@ -44,7 +44,7 @@ fn shown(amount: Quantity) -> serde_json::Value {
 }
 
 /// Checks that the valid values are sorted and contain the default.
-fn one_of(values: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors) {
+fn valid_values(values: &At<'_>, default: Quantity, total: Quantity, errors: &mut Errors) {
     let amounts: Vec<(At<'_>, Quantity)> = values.items().filter_map(|at| Some((at.clone(), quantity(&at)?))).collect();
     for pair in amounts.windows(2).filter(|pair| pair[0].1 > pair[1].1) {
         errors.push(pair[1].0.invalid_as(&shown(pair[1].1), "values must be sorted in ascending order"));
@@ -53,8 +53,8 @@ fn one_of(values: &At<'_>, default: Quantity, most: Quantity, errors: &mut Error
     if amounts.len() > MAX_VALUES {
         errors.push(FieldError::too_many(values.path.clone(), amounts.len(), MAX_VALUES));
     } else {
-        for (at, amount) in amounts.iter().filter(|(_, amount)| *amount > most) {
-            errors.push(at.invalid_as(&shown(*amount), format!("option is larger than capacity value: {most}")));
+        for (at, amount) in amounts.iter().filter(|(_, amount)| *amount > total) {
+            errors.push(at.invalid_as(&shown(*amount), format!("option is larger than capacity value: {total}")));
         }
         has_default = amounts.iter().any(|(_, amount)| *amount == default);
         let mut seen = BTreeSet::new();
@@ -67,7 +67,8 @@ fn one_of(values: &At<'_>, default: Quantity, most: Quantity, errors: &mut Error
     }
 }
 
-fn within(range: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors) {
+/// Checks that the default lies in the valid range, and the range in the total.
+fn valid_range(range: &At<'_>, default: Quantity, total: Quantity, errors: &mut Errors) {
     let (at_min, at_max, at_step) = (range.field("min"), range.field("max"), range.field("step"));
     let Some(min) = quantity(&at_min) else {
         errors.push(at_min.required("required when validRange is defined"));
@@ -78,21 +79,26 @@ fn within(range: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors
             errors.push(at.invalid_as(&shown(amount), why));
         }
     };
-    refuse(&at_min, min, min > most, format!("min is larger than capacity value: {most}"));
+    refuse(&at_min, min, min > total, format!("min is larger than capacity value: {total}"));
     refuse(&at_min, default, default < min, format!("default is less than min: {min}"));
     let max = quantity(&at_max);
     if let Some(max) = max {
         refuse(&at_max, min, min > max, format!("min is larger than max: {max}"));
-        refuse(&at_max, max, max > most, format!("max is larger than capacity value: {most}"));
+        refuse(&at_max, max, max > total, format!("max is larger than capacity value: {total}"));
         refuse(&at_max, default, default > max, format!("default is more than max: {max}"));
     }
     if let Some(step) = quantity(&at_step) {
-        let added = min + step;
-        refuse(&at_step, step, added > most, format!("one step {added} is larger than capacity value: {most}"));
+        let first_step = min + step;
+        refuse(
+            &at_step,
+            step,
+            first_step > total,
+            format!("one step {first_step} is larger than capacity value: {total}"),
+        );
         for amount in [Some(default), max].into_iter().flatten() {
-            let rest = amount.value().wrapping_sub(min.value()).checked_rem(step.value());
+            let remainder = amount.value().wrapping_sub(min.value()).checked_rem(step.value());
             let why = format!("value is not a multiple of a given step ({step}) from ({min})");
-            refuse(&at_step, amount, rest.is_some_and(|rest| rest != 0), why);
+            refuse(&at_step, amount, remainder.is_some_and(|remainder| remainder != 0), why);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Corresponds to validateResourceClaimSpec.
 
 use super::identifiers::fully_qualified;
-use super::{Context, MAX_CONFIGS, by_name, each, each_once, itself, opaque, selectors, tolerate};
+use super::{Context, MAX_CONFIGS, by_name, by_value, check_each, check_each_unique, opaque, selectors, toleration};
 use crate::validation::at::{At, Errors};
 use crate::validation::object_meta::validate_annotations;
 use proto::meta::names;
@@ -14,7 +14,10 @@ const MAX_REQUESTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const MAX_CONSTRAINTS: usize = 32;
 
-/// Deviation: access to devices for administrators takes no label of the namespace.
+/// Validates a ResourceClaim.
+///
+/// Deviation: requests with `adminAccess` are accepted in every namespace. Kubernetes requires a label of the
+/// namespace.
 pub fn claim(_context: &Context<'_>, claim: &At<'_>, errors: &mut Errors) {
     spec(&claim.field("spec"), errors);
 }
@@ -34,9 +37,9 @@ pub fn update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut
 fn spec(spec: &At<'_>, errors: &mut Errors) {
     let devices = spec.field("devices");
     let names = request_names(&devices);
-    each_once(&devices.field("requests"), by_name, MAX_REQUESTS, errors, &request);
-    each(&devices.field("constraints"), MAX_CONSTRAINTS, errors, &|constraint, errors| {
-        requests_of(constraint, &names, errors);
+    check_each_unique(&devices.field("requests"), by_name, MAX_REQUESTS, errors, &request);
+    check_each(&devices.field("constraints"), MAX_CONSTRAINTS, errors, &|constraint, errors| {
+        request_references(constraint, &names, errors);
         let attributes = ["matchAttribute", "distinctAttribute"].map(|field| constraint.field(field));
         match attributes.iter().find(|name| name.is_set()) {
             Some(name) => fully_qualified(name, errors),
@@ -45,8 +48,8 @@ fn spec(spec: &At<'_>, errors: &mut Errors) {
             )),
         }
     });
-    each(&devices.field("config"), MAX_CONFIGS, errors, &|config, errors| {
-        requests_of(config, &names, errors);
+    check_each(&devices.field("config"), MAX_CONFIGS, errors, &|config, errors| {
+        request_references(config, &names, errors);
         opaque(config, errors);
     });
 }
@@ -65,14 +68,15 @@ pub fn request_names(devices: &At<'_>) -> BTreeSet<String> {
 }
 
 /// Checks the requests that a constraint or a configuration refers to.
-pub fn requests_of(about: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
-    each_once(&about.field("requests"), itself, MAX_REQUESTS, errors, &|name, errors| {
-        request_name(name, known, errors);
+pub fn request_references(holder: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
+    check_each_unique(&holder.field("requests"), by_value, MAX_REQUESTS, errors, &|name, errors| {
+        request_reference(name, known, errors);
     });
 }
 
-pub fn request_name(name: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
-    const WHAT: &str =
+/// Checks that a name is that of a request in the claim. `known` has the names of all requests.
+pub fn request_reference(name: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
+    const UNKNOWN: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     let segments = name.text().split('/');
     if segments.clone().count() <= 2 {
@@ -81,7 +85,7 @@ pub fn request_name(name: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors
         }
     }
     if !known.contains(name.text()) {
-        errors.push(name.invalid_text(WHAT));
+        errors.push(name.invalid_text(UNKNOWN));
     }
 }
 
@@ -94,16 +98,16 @@ fn request(request: &At<'_>, errors: &mut Errors) {
             errors.push(request.invalid_as(&Value::Null, why));
         }
         (false, false) => errors.push(request.required("exactly one of `exactly` or `firstAvailable` is required")),
-        (true, false) => wanted(&exactly, errors),
-        (false, true) => each_once(&alternatives, by_name, MAX_ALTERNATIVES, errors, &|one, errors| {
+        (true, false) => requested_devices(&exactly, errors),
+        (false, true) => check_each_unique(&alternatives, by_name, MAX_ALTERNATIVES, errors, &|one, errors| {
             one.field("name").check(names::dns1123_label, errors);
-            wanted(one, errors);
+            requested_devices(one, errors);
         }),
     }
 }
 
-/// Checks the class and the number of devices of a request.
-fn wanted(request: &At<'_>, errors: &mut Errors) {
+/// Checks the class, the selectors, the number and the tolerations of a request or an alternative.
+fn requested_devices(request: &At<'_>, errors: &mut Errors) {
     request.field("deviceClassName").check_required(names::dns1123_subdomain, errors);
     selectors(&request.field("selectors"), errors);
     let (mode, count) = (request.field("allocationMode"), request.field("count"));
@@ -118,5 +122,5 @@ fn wanted(request: &At<'_>, errors: &mut Errors) {
         "All" | "ExactCount" => {}
         _ => errors.push(At::new(mode.path.clone(), &json!(mode.text())).not_supported(&["All", "ExactCount"])),
     }
-    request.field("tolerations").items().for_each(|toleration| tolerate(&toleration, errors));
+    request.field("tolerations").items().for_each(|item| toleration(&item, errors));
 }

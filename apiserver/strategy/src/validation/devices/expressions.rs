@@ -1,4 +1,4 @@
-//! Compiles the CEL expressions with which requests and classes select devices.
+//! Compiles the CEL expressions by which requests and classes select devices.
 //!
 //! Corresponds to k8s.io/dynamic-resource-allocation/cel.
 
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 /// Maximum estimated cost of an expression for one device.
 const MAX_COST: u64 = 1_000_000;
 
-/// Type of the variable `device`: driver, and attributes and capacities by domain and identifier.
+/// Type of the variable `device`. It has the driver, and the attributes and capacities by domain and identifier.
 static DEVICE: LazyLock<Declaration> = LazyLock::new(|| {
     let by_identifier = |values: Declaration| {
         let max = Some(MAX_ATTRIBUTES as u64);

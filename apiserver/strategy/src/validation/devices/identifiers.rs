@@ -14,9 +14,9 @@ pub const MAX_QUALIFIED_BYTES: usize = MAX_DRIVER_BYTES + 1 + MAX_IDENTIFIER_BYT
 
 const NOT_AN_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
-/// Checks the name of a device or CSI driver: a domain, with letters of either case.
+/// Checks the name of a driver: a domain, with letters of either case. Names of CSI drivers have the same form.
 pub fn driver(name: &At<'_>, errors: &mut Errors) {
-    if !is_there(name, MAX_DRIVER_BYTES, errors) {
+    if !is_present(name, MAX_DRIVER_BYTES, errors) {
         return;
     }
     let complaints = names::dns1123_subdomain(&name.text().to_lowercase());
@@ -25,7 +25,7 @@ pub fn driver(name: &At<'_>, errors: &mut Errors) {
 
 /// Checks the name of a pool: domains separated by slashes.
 pub fn pool(name: &At<'_>, errors: &mut Errors) {
-    if !is_there(name, MAX_POOL_BYTES, errors) {
+    if !is_present(name, MAX_POOL_BYTES, errors) {
         return;
     }
     for part in name.text().split('/') {
@@ -33,8 +33,8 @@ pub fn pool(name: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that a name is given and not too long. Returns false if it is absent.
-fn is_there(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
+/// Checks that a name is present and not too long. Returns false if it is absent.
+fn is_present(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
     if name.is_empty() {
         errors.push(name.required(""));
     } else if name.len() > max_bytes {
@@ -43,7 +43,7 @@ fn is_there(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
     !name.is_empty()
 }
 
-/// Checks an attribute's name: a C identifier, with or without a domain.
+/// Checks the name of an attribute or a capacity: a C identifier, with or without a domain.
 pub fn qualified(name: &At<'_>, errors: &mut Errors) {
     let parts: Vec<&str> = name.text().split('/').collect();
     match parts[..] {
@@ -65,7 +65,7 @@ pub fn qualified(name: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a name that needs a domain.
+/// Checks the name of an attribute where a domain is required.
 pub fn fully_qualified(name: &At<'_>, errors: &mut Errors) {
     qualified(name, errors);
     if !name.text().contains('/') {
@@ -84,7 +84,8 @@ fn identifier(name: &At<'_>, identifier: &str, errors: &mut Errors) {
     }
 }
 
-pub fn share(uid: &At<'_>, errors: &mut Errors) {
+/// Checks the identifier of a share, which is a part of a device: a lowercase UUID.
+pub fn share_id(uid: &At<'_>, errors: &mut Errors) {
     let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let groups = uid.text().split('-').map(|group| (group.len(), group.bytes().all(is_digit)));
     if !groups.eq([8, 4, 4, 4, 12].map(|length| (length, true))) {

@@ -18,8 +18,6 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-pub use identifiers::driver as driver_name;
-
 type Context<'a> = WriteContext<'a>;
 type Check<'c> = &'c dyn Fn(&At<'_>, &mut Errors);
 
@@ -31,7 +29,7 @@ const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
 /// Checks each item of a list. A list that is too long gets one error instead.
-fn each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
+fn check_each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
     if list.len() > max {
         errors.push(FieldError::too_many(list.path.clone(), list.len(), max));
     } else {
@@ -39,13 +37,13 @@ fn each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
     }
 }
 
-/// Checks each item of a list, and that no two have the same key.
-fn each_once(list: &At<'_>, key: fn(&Value) -> Value, max: usize, errors: &mut Errors, check: Check<'_>) {
-    each(list, max, errors, check);
+/// Checks each item of a list as `check_each` does, and that no two items have the same key.
+fn check_each_unique(list: &At<'_>, key: fn(&Value) -> Value, max: usize, errors: &mut Errors, check: Check<'_>) {
+    check_each(list, max, errors, check);
     if list.len() <= max {
         let mut seen = BTreeSet::new();
-        let again = list.items().filter(|item| !seen.insert(key(item.value).to_string()));
-        errors.extend(again.map(|item| item.duplicate()));
+        let duplicates = list.items().filter(|item| !seen.insert(key(item.value).to_string()));
+        errors.extend(duplicates.map(|item| item.duplicate()));
     }
 }
 
@@ -53,12 +51,13 @@ fn by_name(item: &Value) -> Value {
     item["name"].clone()
 }
 
-fn itself(item: &Value) -> Value {
+fn by_value(item: &Value) -> Value {
     item.clone()
 }
 
-/// Checks each entry of a map that is not too long. Errors shorten keys that are far too long.
-fn each_entry<'a>(
+/// Checks each entry of a map. A map that is too long gets one error instead. Paths show at most `shown_bytes` of a
+/// key.
+fn check_each_entry<'a>(
     map: &At<'a>,
     max: usize,
     shown_bytes: usize,
@@ -70,13 +69,13 @@ fn each_entry<'a>(
         return;
     }
     for (key, at) in map.entries() {
-        let at = At::new(format!("{}[{}]", map.path, cut(key, shown_bytes)), at.value);
+        let at = At::new(format!("{}[{}]", map.path, shorten(key, shown_bytes)), at.value);
         check(key, &at, errors);
     }
 }
 
-/// Shortens a text that is too long by its middle.
-fn cut(text: &str, max_bytes: usize) -> String {
+/// Replaces the middle of a text that is too long by `...`.
+fn shorten(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
@@ -97,7 +96,7 @@ fn taint(taint: &At<'_>, errors: &mut Errors) {
     taint.field("effect").check_enum(EFFECTS, errors);
 }
 
-fn tolerate(toleration: &At<'_>, errors: &mut Errors) {
+fn toleration(toleration: &At<'_>, errors: &mut Errors) {
     let (key, operator, value) = (toleration.field("key"), toleration.field("operator"), toleration.field("value"));
     if !key.is_empty() {
         key.check(names::qualified_name, errors);
@@ -117,26 +116,28 @@ fn tolerate(toleration: &At<'_>, errors: &mut Errors) {
 }
 
 /// Checks the binding conditions of a device and its binding failure conditions.
-fn binding(device: &At<'_>, errors: &mut Errors) {
-    let (wanted, failures) = (device.field("bindingConditions"), device.field("bindingFailureConditions"));
-    for list in [&wanted, &failures] {
-        each(list, MAX_BINDING_CONDITIONS, errors, &|condition, errors| {
+fn binding_conditions(device: &At<'_>, errors: &mut Errors) {
+    let (conditions, failures) = (device.field("bindingConditions"), device.field("bindingFailureConditions"));
+    for list in [&conditions, &failures] {
+        check_each(list, MAX_BINDING_CONDITIONS, errors, &|condition, errors| {
             condition.check(names::qualified_name, errors);
         });
     }
     let mut seen = BTreeSet::new();
-    errors.extend(wanted.items().filter(|condition| !seen.insert(condition.text())).map(|again| again.duplicate()));
-    let mut failed = BTreeSet::new();
+    errors.extend(conditions.items().filter(|one| !seen.insert(one.text())).map(|one| one.duplicate()));
+    let mut seen_failures = BTreeSet::new();
     for condition in failures.items() {
-        if !failed.insert(condition.text()) {
+        if !seen_failures.insert(condition.text()) {
             errors.push(condition.duplicate());
         }
         if seen.contains(condition.text()) {
             errors.push(condition.invalid("bindingFailureConditions must not overlap with bindingConditions"));
         }
     }
-    match (wanted.is_empty(), failures.is_empty()) {
-        (true, false) => errors.push(wanted.invalid("bindingConditions are required to use bindingFailureConditions")),
+    match (conditions.is_empty(), failures.is_empty()) {
+        (true, false) => {
+            errors.push(conditions.invalid("bindingConditions are required to use bindingFailureConditions"))
+        }
         (false, true) => {
             errors.push(failures.invalid("bindingFailureConditions are required to use bindingConditions"));
         }
@@ -145,7 +146,7 @@ fn binding(device: &At<'_>, errors: &mut Errors) {
 }
 
 fn selectors(selectors: &At<'_>, errors: &mut Errors) {
-    each(selectors, MAX_SELECTORS, errors, &|selector, errors| {
+    check_each(selectors, MAX_SELECTORS, errors, &|selector, errors| {
         let (cel, expression) = (selector.field("cel"), selector.down("cel.expression"));
         if !cel.is_set() {
             errors.push(cel.required(""));
@@ -159,7 +160,7 @@ fn selectors(selectors: &At<'_>, errors: &mut Errors) {
     });
 }
 
-/// Checks an opaque configuration, which only its driver interprets.
+/// Checks the configuration of a device, whose parameters only its driver interprets.
 fn opaque(config: &At<'_>, errors: &mut Errors) {
     let opaque = config.field("opaque");
     if !opaque.is_set() {
@@ -175,7 +176,7 @@ fn opaque(config: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that a value is an object and not too long.
+/// Checks that a free-form value is an object and not too long.
 fn raw_object(raw: &At<'_>, max_bytes: usize, errors: &mut Errors) {
     if raw.value.to_string().len() > max_bytes {
         errors.push(raw.too_long(max_bytes));
@@ -187,7 +188,7 @@ fn raw_object(raw: &At<'_>, max_bytes: usize, errors: &mut Errors) {
 pub fn class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
     let spec = class.field("spec");
     selectors(&spec.field("selectors"), errors);
-    each(&spec.field("config"), MAX_CONFIGS, errors, &opaque);
+    check_each(&spec.field("config"), MAX_CONFIGS, errors, &opaque);
     let extended = spec.field("extendedResourceName");
     if extended.is_set() && !is_extended(extended.text()) {
         errors.push(extended.invalid("must be a valid extended resource name"));

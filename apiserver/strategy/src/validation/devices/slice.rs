@@ -3,7 +3,7 @@
 //! Corresponds to validateResourceSliceSpec.
 
 use super::identifiers::{self, MAX_QUALIFIED_BYTES};
-use super::{Context, binding, by_name, capacity, each, each_entry, each_once, taint};
+use super::{Context, binding_conditions, by_name, capacity, check_each, check_each_entry, check_each_unique, taint};
 use crate::validation::at::{At, Errors};
 use crate::validation::pod::affinity::node_selector;
 use proto::meta::names;
@@ -20,26 +20,26 @@ pub const MAX_ATTRIBUTE_BYTES: usize = 64;
 const MAX_TAINTS: usize = 16;
 const MAX_LABEL_BYTES: usize = 63;
 
-const PLACES: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
+/// The fields that say which nodes have access to the devices of a slice.
+const NODE_FIELDS: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
 
 pub fn create(_context: &Context<'_>, slice: &At<'_>, errors: &mut Errors) {
     let spec = slice.field("spec");
-    owner(&spec, errors);
+    driver_and_pool(&spec, errors);
     content(&spec, None, errors);
 }
 
-/// Validates an update. The driver may replace the devices, but not pool, driver and node.
+/// Validates an update. Pool, driver and node are immutable; the devices are not.
 pub fn update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (slice.field("spec"), old.field("spec"));
-    owner(&spec, errors);
+    driver_and_pool(&spec, errors);
     for path in ["pool.name", "driver", "nodeName"] {
         spec.down(path).check_unchanged(&before.down(path), errors);
     }
     content(&spec, Some(&before), errors);
 }
 
-/// Checks the driver and the pool.
-fn owner(spec: &At<'_>, errors: &mut Errors) {
+fn driver_and_pool(spec: &At<'_>, errors: &mut Errors) {
     identifiers::driver(&spec.field("driver"), errors);
     let pool = spec.field("pool");
     identifiers::pool(&pool.field("name"), errors);
@@ -53,7 +53,7 @@ fn owner(spec: &At<'_>, errors: &mut Errors) {
 }
 
 fn content(spec: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
-    place(spec, errors);
+    nodes_of_slice(spec, errors);
     let (devices, counters) = (spec.field("devices"), spec.field("sharedCounters"));
     if devices.is_set() && counters.is_set() {
         let why = "only one of `sharedCounters` or `devices` is allowed";
@@ -62,10 +62,10 @@ fn content(spec: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
     let is_large = |device: &At<'_>| !device.field("taints").is_empty() || !device.field("consumesCounters").is_empty();
     let max = if devices.items().any(|one| is_large(&one)) { MAX_LARGE_DEVICES } else { MAX_DEVICES };
     let before = |name: &Value| old?.field("devices").items().find(|device| device.value["name"] == *name);
-    each(&devices, max, errors, &|one, errors| {
+    check_each(&devices, max, errors, &|one, errors| {
         device(one, before(&one.value["name"]).as_ref(), errors);
-        node_of(one, spec.field("perDeviceNodeSelection").is_true(), errors);
-        binding(one, errors);
+        nodes_of_device(one, spec.field("perDeviceNodeSelection").is_true(), errors);
+        binding_conditions(one, errors);
     });
     let mut names = std::collections::BTreeSet::new();
     for one in devices.items().filter(|_| devices.len() <= max) {
@@ -74,18 +74,18 @@ fn content(spec: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
             errors.push(name.duplicate());
         }
     }
-    each_once(&counters, by_name, MAX_COUNTER_SETS, errors, &|set, errors| counter_set(set, "name", errors));
+    check_each_unique(&counters, by_name, MAX_COUNTER_SETS, errors, &|set, errors| counter_set(set, "name", errors));
 }
 
-/// Checks that exactly one field says on which nodes the devices are.
-fn place(spec: &At<'_>, errors: &mut Errors) {
-    let given = places(spec, &PLACES, "must be either unset or set to a non-empty string", errors);
-    let all = PLACES.map(|field| format!("`{field}`")).join(", ");
-    match given.len() {
+/// Checks that exactly one field says which nodes have access to the devices.
+fn nodes_of_slice(spec: &At<'_>, errors: &mut Errors) {
+    let present = present_node_fields(spec, &NODE_FIELDS, "must be either unset or set to a non-empty string", errors);
+    let all = NODE_FIELDS.map(|field| format!("`{field}`")).join(", ");
+    match present.len() {
         0 => errors.push(spec.required(&format!("exactly one of {all} is required"))),
         1 => {}
         _ => {
-            let shown = json!(format!("{{{}}}", given.join(", ")));
+            let shown = json!(format!("{{{}}}", present.join(", ")));
             errors.push(
                 spec.invalid_as(&shown, format!("exactly one of {all} is required, but multiple fields are set")),
             );
@@ -93,42 +93,43 @@ fn place(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Returns the fields that select nodes. `nameless` is the error for an empty node name.
-fn places(at: &At<'_>, fields: &[&str], nameless: &str, errors: &mut Errors) -> Vec<String> {
-    let mut given = Vec::new();
-    for field in fields {
-        let place = at.field(field);
-        match *field {
-            _ if !place.is_set() => continue,
-            "nodeName" if place.is_empty() => {
-                errors.push(place.invalid(nameless));
+/// Checks the fields that select nodes, and returns those that are present. `empty_name` is the error for an empty
+/// `nodeName`.
+fn present_node_fields(at: &At<'_>, fields: &[&str], empty_name: &str, errors: &mut Errors) -> Vec<String> {
+    let mut present = Vec::new();
+    for name in fields {
+        let field = at.field(name);
+        match *name {
+            _ if !field.is_set() => continue,
+            "nodeName" if field.is_empty() => {
+                errors.push(field.invalid(empty_name));
                 continue;
             }
-            "nodeName" => place.check(names::dns1123_subdomain, errors),
+            "nodeName" => field.check(names::dns1123_subdomain, errors),
             "nodeSelector" => {
-                node_selector(&place, errors);
-                let terms = place.field("nodeSelectorTerms");
-                // The selector of a slice is merged with others; that of a single device is not.
-                if fields.len() == PLACES.len() && terms.len() != 1 {
+                node_selector(&field, errors);
+                let terms = field.field("nodeSelectorTerms");
+                // The selector of a slice has a single term; that of one device may have several.
+                if fields.len() == NODE_FIELDS.len() && terms.len() != 1 {
                     errors.push(terms.invalid("must have exactly one node selector term"));
                 }
             }
-            _ if !place.is_true() => {
-                errors.push(place.invalid("must be either unset or set to true"));
+            _ if !field.is_true() => {
+                errors.push(field.invalid("must be either unset or set to true"));
                 continue;
             }
             _ => {}
         }
-        given.push(format!("`{field}`"));
+        present.push(format!("`{name}`"));
     }
-    given
+    present
 }
 
 /// Checks the fields that select the nodes of one device. They are required with `perDeviceNodeSelection`, and
 /// forbidden without it.
-fn node_of(device: &At<'_>, says_itself: bool, errors: &mut Errors) {
-    let fields = &PLACES[..3];
-    if !says_itself {
+fn nodes_of_device(device: &At<'_>, is_per_device: bool, errors: &mut Errors) {
+    let fields = &NODE_FIELDS[..3];
+    if !is_per_device {
         if fields.iter().any(|field| device.field(field).is_set()) {
             let why = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
             errors.push(device.invalid_as(&Value::Null, why));
@@ -136,11 +137,11 @@ fn node_of(device: &At<'_>, says_itself: bool, errors: &mut Errors) {
         return;
     }
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    let given = places(device, fields, "must not be empty", errors);
-    match given.len() {
+    let present = present_node_fields(device, fields, "must not be empty", errors);
+    match present.len() {
         0 => errors.push(device.required(ONE)),
         1 => {}
-        _ => errors.push(device.invalid_as(&json!(format!("{{{}}}", given.join(", "))), ONE)),
+        _ => errors.push(device.invalid_as(&json!(format!("{{{}}}", present.join(", "))), ONE)),
     }
 }
 
@@ -152,33 +153,33 @@ fn device(device: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
         let why = format!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}");
         errors.push(device.invalid_as(&json!(count), why));
     }
-    each_entry(&attributes, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
+    check_each_entry(&attributes, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
         identifiers::qualified(&At::new(at.path.clone(), &json!(name)), errors);
         attribute(at, errors);
     });
     let is_shared = device.field("allowMultipleAllocations").is_true();
-    each_entry(&capacities, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
+    check_each_entry(&capacities, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
         identifiers::qualified(&At::new(at.path.clone(), &json!(name)), errors);
         capacity::validate(at, is_shared, errors);
     });
     let taints = device.field("taints");
     if old.is_none_or(|old| old.field("taints").value != taints.value) {
-        each(&taints, MAX_TAINTS, errors, &taint);
+        check_each(&taints, MAX_TAINTS, errors, &taint);
     }
-    let set = |consumed: &Value| consumed["counterSet"].clone();
-    each_once(&device.field("consumesCounters"), set, MAX_CONSUMED_SETS, errors, &|consumed, errors| {
+    let by_set = |consumed: &Value| consumed["counterSet"].clone();
+    check_each_unique(&device.field("consumesCounters"), by_set, MAX_CONSUMED_SETS, errors, &|consumed, errors| {
         counter_set(consumed, "counterSet", errors);
     });
 }
 
-/// Checks the counters of a set: those that a device consumes, or those that several devices share.
+/// Checks a set of counters that a device consumes or that devices share. `name` is the field with the name of the set.
 fn counter_set(set: &At<'_>, name: &str, errors: &mut Errors) {
     set.field(name).check_required(names::dns1123_label, errors);
     let counters = set.field("counters");
     if counters.is_empty() {
         errors.push(counters.required(""));
     }
-    each_entry(&counters, MAX_COUNTERS, MAX_LABEL_BYTES, errors, &|name, at, errors| {
+    check_each_entry(&counters, MAX_COUNTERS, MAX_LABEL_BYTES, errors, &|name, at, errors| {
         At::new(at.path.clone(), &json!(name)).check(names::dns1123_label, errors);
     });
 }
@@ -203,7 +204,7 @@ fn attribute(attribute: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a semantic version such as `1.2.3-rc.1+build.5`.
+/// Returns true for a semantic version such as `1.2.3-rc.1+build.5`.
 fn is_semantic_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, release) = text.split_once('-').map_or((text, None), |(core, release)| (core, Some(release)));

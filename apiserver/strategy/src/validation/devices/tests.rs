@@ -1,6 +1,6 @@
 //! Tables of the errors of ResourceClaims, their status, ResourceSlices and DeviceClasses.
 
-use super::{Errors, cut, identifiers};
+use super::{Errors, identifiers, shorten};
 use crate::testing::{create, update, update_of};
 use crate::validation::at::At;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn claim(devices: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_claim_asks_for_so_many_devices_of_a_class() {
+fn a_request_has_a_class_and_a_number_of_devices() {
     let exactly = |request: Value| claim(json!({"requests": [{"name": "gpu", "exactly": request}]}));
     let at = "spec.devices.requests[0].exactly";
     assert_eq!(exactly(json!({"deviceClassName": "gpu.example.com"})), [""; 0]);
@@ -37,14 +37,14 @@ fn a_claim_asks_for_so_many_devices_of_a_class() {
         [
             "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
         ],
-        "neither is looked at then"
+        "neither of them is checked then"
     );
     let many: Vec<Value> = (0..33).map(|i| json!({"name": format!("R{i}")})).collect();
     assert_eq!(claim(json!({"requests": many})), ["spec.devices.requests: Too many: 33: must have at most 32 items"]);
 }
 
 #[test]
-fn devices_are_selected_by_expressions_about_one() {
+fn selectors_are_boolean_expressions_about_one_device() {
     let selected = |expression: &str| {
         let selectors = json!([{"cel": {"expression": expression}}]);
         let errors = create(object("DeviceClass", json!({"selectors": selectors})));
@@ -75,7 +75,7 @@ fn devices_are_selected_by_expressions_about_one() {
 }
 
 #[test]
-fn constraints_and_configurations_name_requests_that_are_there() {
+fn constraints_and_configurations_refer_to_requests_of_the_claim() {
     let gpu = json!({"name": "gpu", "firstAvailable": [{"name": "big", "deviceClassName": "a"}]});
     let what = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     let devices = json!({
@@ -111,7 +111,7 @@ fn constraints_and_configurations_name_requests_that_are_there() {
 }
 
 #[test]
-fn names_of_attributes_are_identifiers_below_a_domain() {
+fn names_of_attributes_are_identifiers_with_a_domain() {
     let refused = |name: &str| {
         let mut errors = Errors::new();
         identifiers::qualified(&At::new("a", &json!(name)), &mut errors);
@@ -132,10 +132,10 @@ fn names_of_attributes_are_identifiers_below_a_domain() {
     assert_eq!(refused("/x"), ["Invalid value: \"\": the domain must not be empty"]);
     assert_eq!(refused("a.example/"), ["Invalid value: \"\": the name must not be empty"]);
     assert_eq!(refused(&"x".repeat(33)), ["Too long: may not be more than 32 bytes"]);
-    assert_eq!(cut(&format!("{}y", "x".repeat(30)), 16), "xxxxxxx...xxxxxy");
+    assert_eq!(shorten(&format!("{}y", "x".repeat(30)), 16), "xxxxxxx...xxxxxy");
 }
 
-/// A claim for one device, with a status.
+/// Returns a claim for one device, with a status.
 fn with_status(class: &str, status: Value) -> Value {
     let request = json!({"name": "gpu", "exactly": {"deviceClassName": class}});
     let mut claim = object("ResourceClaim", json!({"devices": {"requests": [request]}}));
@@ -143,25 +143,26 @@ fn with_status(class: &str, status: Value) -> Value {
     claim
 }
 
-fn given(rest: Value) -> Value {
+/// Returns the allocation of one device, with other or more fields of the device.
+fn allocation(rest: Value) -> Value {
     let mut result = json!({"request": "gpu", "driver": "d.example", "pool": "node/a", "device": "d0"});
     result.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
     json!({"devices": {"results": [result]}})
 }
 
 #[test]
-fn what_was_asked_and_what_was_given_stay() {
+fn a_spec_and_an_allocation_are_immutable() {
     let errors = update(with_status("a", json!({})), with_status("b", json!({})));
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("spec: Invalid value: ") && errors[0].ends_with(": field is immutable"));
-    let allocated = |rest: Value| with_status("a", json!({"allocation": given(rest)}));
+    let allocated = |rest: Value| with_status("a", json!({"allocation": allocation(rest)}));
     let errors = update_of("status", allocated(json!({})), allocated(json!({"device": "d1"})));
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("status.allocation: Invalid value: ") && errors[0].ends_with(": field is immutable"));
 }
 
 #[test]
-fn a_claim_is_used_by_who_is_told_apart_by_uid() {
+fn consumers_have_distinct_uids_and_need_an_allocation() {
     let consumer = |uid: &str| json!({"resource": "pods", "name": "p", "uid": uid});
     let status = |consumers: &[&str], allocation: Value| {
         let consumers: Vec<Value> = consumers.iter().map(|uid| consumer(uid)).collect();
@@ -171,14 +172,14 @@ fn a_claim_is_used_by_who_is_told_apart_by_uid() {
     assert_eq!(errors.len(), 2);
     assert!(errors[0].starts_with("status.reservedFor[1]: Duplicate value: {"), "{errors:?}");
     assert_eq!(errors[1], "status.reservedFor: Forbidden: may not be specified when `allocated` is not set");
-    let going = |consumers: &[&str]| {
-        let mut claim = status(consumers, given(json!({})));
+    let deleted = |consumers: &[&str]| {
+        let mut claim = status(consumers, allocation(json!({})));
         claim["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]});
         claim
     };
-    assert_eq!(update_of("status", going(&["1", "2"]), going(&["2"])), [""; 0]);
+    assert_eq!(update_of("status", deleted(&["1", "2"]), deleted(&["2"])), [""; 0]);
     assert_eq!(
-        update_of("status", going(&["1"]), going(&["1", "2"])),
+        update_of("status", deleted(&["1"]), deleted(&["1", "2"])),
         [
             "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         ]
@@ -186,14 +187,15 @@ fn a_claim_is_used_by_who_is_told_apart_by_uid() {
 }
 
 #[test]
-fn an_allocation_answers_the_requests() {
+fn an_allocation_refers_to_requests_of_the_claim() {
     let errors = |allocation: Value| {
         let errors =
             update_of("status", with_status("a", json!({})), with_status("a", json!({"allocation": allocation})));
         errors.iter().map(|error| error.replace("status.allocation.", "")).collect::<Vec<_>>()
     };
-    assert_eq!(errors(given(json!({}))), [""; 0]);
-    let shared = given(json!({"shareID": "0F", "bindingConditions": ["a", "a"], "bindingFailureConditions": ["a"]}));
+    assert_eq!(errors(allocation(json!({}))), [""; 0]);
+    let shared =
+        allocation(json!({"shareID": "0F", "bindingConditions": ["a", "a"], "bindingFailureConditions": ["a"]}));
     assert_eq!(
         errors(shared),
         [
@@ -203,12 +205,12 @@ fn an_allocation_answers_the_requests() {
         ]
     );
     assert_eq!(
-        errors(given(json!({"bindingConditions": ["a"]}))),
+        errors(allocation(json!({"bindingConditions": ["a"]}))),
         [
             "devices.results[0].bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use bindingConditions"
         ]
     );
-    let mut odd = given(json!({"driver": "", "pool": ""}));
+    let mut odd = allocation(json!({"driver": "", "pool": ""}));
     odd["devices"]["config"] =
         json!([{"source": "FromSky", "requests": ["cpu"], "opaque": {"driver": "d.example", "parameters": {}}}]);
     odd["nodeSelector"] = json!({"nodeSelectorTerms": []});
@@ -225,14 +227,14 @@ fn an_allocation_answers_the_requests() {
 }
 
 #[test]
-fn drivers_tell_of_devices_that_were_given() {
-    let told = |devices: Value| with_status("a", json!({"allocation": given(json!({})), "devices": devices}));
+fn drivers_report_allocated_devices_only() {
+    let reported = |devices: Value| with_status("a", json!({"allocation": allocation(json!({})), "devices": devices}));
     let device = |rest: Value| {
         let mut device = json!({"driver": "d.example", "pool": "node/a", "device": "d0"});
         device.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         device
     };
-    let errors = |devices: Value| update_of("status", told(json!([])), told(devices));
+    let errors = |devices: Value| update_of("status", reported(json!([])), reported(devices));
     assert_eq!(errors(json!([device(json!({"data": {"a": 1}, "networkData": {"ips": ["10.9.8.7/24"]}}))])), [""; 0]);
     assert_eq!(
         errors(json!([device(json!({"device": "d1", "data": [], "networkData": {
@@ -248,11 +250,15 @@ fn drivers_tell_of_devices_that_were_given() {
             "status.devices[0].networkData.ips[1]: Duplicate value: \"10.9.8.7\"",
         ]
     );
-    let back = with_status("a", json!({"devices": [device(json!({}))]}));
-    assert_eq!(update_of("status", told(json!([device(json!({}))])), back), [""; 0], "given back, it is forgotten");
+    let deallocated = with_status("a", json!({"devices": [device(json!({}))]}));
+    assert_eq!(
+        update_of("status", reported(json!([device(json!({}))])), deallocated),
+        [""; 0],
+        "the status of a deallocated device is dropped"
+    );
 }
 
-/// A slice of one pool on all nodes, with more or other fields.
+/// Returns a slice of a pool, with other or more fields.
 fn slice(rest: Value) -> Value {
     let mut spec = json!({"driver": "d.example", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}});
     spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -260,7 +266,7 @@ fn slice(rest: Value) -> Value {
 }
 
 #[test]
-fn a_slice_says_where_its_devices_are() {
+fn a_slice_selects_the_nodes_of_its_devices() {
     let device =
         json!({"name": "d0", "attributes": {"model": {"string": "x"}}, "capacity": {"memory": {"value": "1Gi"}}});
     let placed = |mut place: Value| {
@@ -299,7 +305,7 @@ fn a_slice_says_where_its_devices_are() {
 }
 
 #[test]
-fn a_slice_holds_so_many_devices() {
+fn the_number_of_devices_in_a_slice_is_limited() {
     let all = |devices: Value| create(slice(json!({"allNodes": true, "devices": devices})));
     let many = |count: usize, rest: Value| -> Value {
         let device = |i: usize| {
@@ -322,7 +328,7 @@ fn a_slice_holds_so_many_devices() {
 }
 
 #[test]
-fn counters_stand_in_sets_of_their_own_slices() {
+fn shared_counters_and_devices_are_in_separate_slices() {
     let shared = |counters: Value| create(slice(json!({"allNodes": true, "sharedCounters": counters})));
     assert_eq!(shared(json!([{"name": "s", "counters": {"memory": {"value": "1Gi"}}}])), [""; 0]);
     let errors = shared(json!([{"name": "", "counters": {}}, {"name": "s", "counters": {"c": {"value": "1"}}},
@@ -374,11 +380,11 @@ fn attributes_have_one_value() {
     let tainted = slice(json!({"allNodes": true, "devices": [{"name": "d", "taints": taints}]}));
     let why = "spec.devices[0].taints[0].effect: Unsupported value: \"Odd\": supported values: \"NoExecute\", \"NoSchedule\", \"None\"";
     assert_eq!(create(tainted.clone()), [why]);
-    assert_eq!(update(tainted.clone(), tainted), [""; 0], "what was there may stay");
+    assert_eq!(update(tainted.clone(), tainted), [""; 0], "unchanged taints are not checked again");
 }
 
 #[test]
-fn a_shared_device_gives_parts_of_its_capacity() {
+fn a_shared_device_has_a_policy_for_parts_of_its_capacity() {
     let part = |policy: Value| {
         let capacity = json!({"memory": {"value": "10", "requestPolicy": policy}});
         let device = json!({"name": "d", "allowMultipleAllocations": true, "capacity": capacity});

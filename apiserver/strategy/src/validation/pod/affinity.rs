@@ -31,6 +31,7 @@ pub fn validate(affinity: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks the weight of a preferred term.
 fn weight(term: &At<'_>, errors: &mut Errors) {
     let weight = term.field("weight");
     if !(1..=100).contains(&weight.integer().unwrap_or(0)) {
@@ -38,10 +39,12 @@ fn weight(term: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The values that an expression accepts: only valid label values, or any text, as in preferred node affinity.
+/// The values that an expression accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
+    /// Valid label values only.
     OfLabels,
+    /// Any text, as in preferred node affinity.
     Any,
 }
 
@@ -62,7 +65,7 @@ fn node_selector_term(term: &At<'_>, values: Values, errors: &mut Errors) {
     }
 }
 
-fn expression(requirement: &At<'_>, fit: Values, errors: &mut Errors) {
+fn expression(requirement: &At<'_>, accepted: Values, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
@@ -78,11 +81,12 @@ fn expression(requirement: &At<'_>, fit: Values, errors: &mut Errors) {
         _ => errors.push(operator.invalid_text("not a valid selector operator")),
     }
     requirement.field("key").check(names::qualified_name, errors);
-    if fit == Values::OfLabels {
+    if accepted == Values::OfLabels {
         values.items().for_each(|value| value.check(names::label_value, errors));
     }
 }
 
+/// Checks a requirement on a field of nodes, which can only be `metadata.name`.
 fn field(requirement: &At<'_>, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.text() {
@@ -108,6 +112,7 @@ fn selector(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks a term of pod affinity or anti-affinity.
 fn pod_term(term: &At<'_>, errors: &mut Errors) {
     selector(&term.field("labelSelector"), errors);
     selector(&term.field("namespaceSelector"), errors);
@@ -124,21 +129,21 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
 
 /// Checks `matchLabelKeys` and `mismatchLabelKeys`: keys whose values are taken from the pod and added to the selector.
 fn label_keys(term: &At<'_>, errors: &mut Errors) {
-    let (with, against) = (term.field("matchLabelKeys"), term.field_if_defined("mismatchLabelKeys"));
+    let (match_keys, mismatch_keys) = (term.field("matchLabelKeys"), term.field_if_defined("mismatchLabelKeys"));
     let selector = term.field("labelSelector");
-    for keys in [&with, &against].into_iter().filter(|keys| !keys.is_empty()) {
+    for keys in [&match_keys, &mismatch_keys].into_iter().filter(|keys| !keys.is_empty()) {
         if selector.is_set() {
             keys.items().for_each(|key| key.check(names::qualified_name, errors));
         } else {
             errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
         }
     }
-    // The server has added a requirement for each key to the selector by now. Another one comes from the client.
+    // By now the server has added a requirement for each key to the selector. A second one comes from the client.
     let mut selected: BTreeSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
     for requirement in selector.field("matchExpressions").items() {
         let key = requirement.field("key").text();
-        let named = with.items().enumerate().filter(|(_, with)| with.text() == key).last();
-        if let Some((index, _)) = named
+        let match_key = match_keys.items().enumerate().filter(|(_, match_key)| match_key.text() == key).last();
+        if let Some((index, _)) = match_key
             && selected.contains(key)
         {
             // As in Kubernetes, the path has the term and the index, without the field.
@@ -147,8 +152,8 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
         }
         selected.insert(key);
     }
-    let against: Vec<&Value> = against.items().map(|key| key.value).collect();
-    for key in with.items().filter(|key| against.contains(&key.value)) {
+    let mismatched: Vec<&Value> = mismatch_keys.items().map(|key| key.value).collect();
+    for key in match_keys.items().filter(|key| mismatched.contains(&key.value)) {
         errors.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
     }
 }

@@ -16,16 +16,17 @@ pub fn from_annotations(pod: &mut Value) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         let Some(containers) = pod["spec"].get_mut(list).and_then(Value::as_array_mut) else { continue };
         for container in containers {
-            let named = format!("{ANNOTATION}{}", container["name"].as_str().unwrap_or_default());
-            let profile = annotations.get(&named).and_then(Value::as_str).and_then(profile);
-            let says_itself = container.pointer("/securityContext/appArmorProfile").is_some();
-            if let Some(profile) = profile.filter(|profile| !says_itself && *profile != of_pod) {
+            let key = format!("{ANNOTATION}{}", container["name"].as_str().unwrap_or_default());
+            let profile = annotations.get(&key).and_then(Value::as_str).and_then(profile);
+            let has_field = container.pointer("/securityContext/appArmorProfile").is_some();
+            if let Some(profile) = profile.filter(|profile| !has_field && *profile != of_pod) {
                 container["securityContext"]["appArmorProfile"] = profile;
             }
         }
     }
 }
 
+/// Returns the profile that an annotation names; `None` for an invalid annotation.
 fn profile(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_takes_what_an_annotation_says() {
+    fn annotations_are_copied_to_fields() {
         let profiles = |annotation: &str, context: Value| {
             let mut pod = json!({
                 "metadata": {"annotations": {format!("{ANNOTATION}c"): annotation}},

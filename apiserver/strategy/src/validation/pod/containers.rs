@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 const TERMINATION_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 pub const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// The parts of a pod that the rules of its containers refer to.
+/// The fields of a pod that the rules of its containers refer to.
 pub struct Shared<'a> {
     pub volumes: &'a Volumes<'a>,
     pub claims: &'a Claims<'a>,
     pub grace_period_s: Option<i64>,
     /// Restart policy of the pod.
     pub restart_policy: &'a str,
-    /// True when the pod uses the users of its node: `hostUsers` is not false.
+    /// False for a pod with a user namespace of its own.
     pub host_users: bool,
 }
 
@@ -79,7 +79,7 @@ pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &
     }
 }
 
-/// Fields that an ephemeral container may not have: the pod's resources are already allocated when it is added.
+/// Fields that an ephemeral container may not have: it is added to a pod whose resources are already allocated.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
     "resources",
@@ -123,6 +123,7 @@ pub fn ephemeral(spec: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks the fields that containers of all kinds have.
 fn common(container: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     container.field("name").check_required(names::dns1123_label, errors);
     if container.field("image").is_empty() {
@@ -193,10 +194,10 @@ fn resize_policy(policies: &At<'_>, pod_restart_policy: &str, errors: &mut Error
             errors.push(At::new(policy.path.clone(), name.value).duplicate());
         }
         // As in Kubernetes, the path is that of the list.
-        for (word, supported) in
+        for (field, supported) in
             [(&name, ["cpu", "memory"]), (&policy.field("restartPolicy"), ["NotRequired", "RestartContainer"])]
         {
-            At::new(policies.path.clone(), word.value).check_enum(&supported, errors);
+            At::new(policies.path.clone(), field.value).check_enum(&supported, errors);
         }
         let restart = policy.field("restartPolicy");
         if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
@@ -229,6 +230,7 @@ fn ports(ports: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks that no two containers use the same port, protocol and address of the node.
 fn host_port_conflicts(containers: &At<'_>, taken: &mut BTreeSet<String>, errors: &mut Errors) {
     for container in containers.items() {
         host_port_conflicts_of(&container, taken, errors);
@@ -241,27 +243,27 @@ fn host_port_conflicts_of(container: &At<'_>, taken: &mut BTreeSet<String>, erro
         if number == 0 {
             continue;
         }
-        let place = format!("{}/{}/{number}", port.field("protocol").text(), port.field("hostIP").text());
-        if taken.contains(&place) {
-            errors.push(At::new(port.field("hostPort").path, &json!(place)).duplicate());
+        let host_port = format!("{}/{}/{number}", port.field("protocol").text(), port.field("hostIP").text());
+        if taken.contains(&host_port) {
+            errors.push(At::new(port.field("hostPort").path, &json!(host_port)).duplicate());
         }
-        taken.insert(place);
+        taken.insert(host_port);
     }
 }
 
 /// Checks that `hostPort` equals `containerPort` in a pod on the host's network. A template may leave `hostPort` out,
 /// because it is defaulted in its pods.
-pub fn host_network(spec: &At<'_>, is_pod: bool, errors: &mut Errors) {
+pub fn host_network_ports(spec: &At<'_>, is_pod: bool, errors: &mut Errors) {
     if !spec.field("hostNetwork").is_true() {
         return;
     }
     for container in spec.field("containers").items() {
         for port in container.field("ports").items() {
             let number = |field: &str| port.field(field).integer().unwrap_or(0);
-            let (inside, outside) = (number("containerPort"), number("hostPort"));
-            if (is_pod || outside != 0) && inside != outside {
+            let (container_port, host_port) = (number("containerPort"), number("hostPort"));
+            if (is_pod || host_port != 0) && container_port != host_port {
                 let why = "must match `containerPort` when `hostNetwork` is true";
-                errors.push(port.field("hostPort").invalid_as(&json!(outside), why));
+                errors.push(port.field("hostPort").invalid_as(&json!(host_port), why));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ValidateEnv and ValidateEnvFrom.
 
-use super::annotations::LISTS;
+use super::all_containers;
 use crate::validation::at::{At, Errors};
 use crate::validation::object_meta;
 use crate::validation::paths::no_backsteps;
@@ -10,11 +10,12 @@ use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::json;
 
-fn nothing_invalid(at: &At<'_>, detail: &str, errors: &mut Errors) {
+/// Adds an error that shows no value.
+fn invalid_without_value(at: &At<'_>, detail: &str, errors: &mut Errors) {
     errors.push(at.invalid_as(&json!(""), detail));
 }
 
-/// Checks the name of a variable: printable ASCII without `=`.
+/// Returns the error of a variable's name, which has to be printable ASCII without `=`.
 fn variable_name(name: &str) -> Vec<String> {
     let fits = name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
     if fits {
@@ -35,6 +36,7 @@ pub fn variables(variables: &At<'_>, errors: &mut Errors) {
 
 const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 
+/// Checks that a variable has exactly one source and no value beside it.
 fn value_from(from: &At<'_>, has_value: bool, errors: &mut Errors) {
     if from.field("fieldRef").is_set() {
         field_ref(&from.field("fieldRef"), VARIABLE_FIELDS, errors);
@@ -59,20 +61,20 @@ fn value_from(from: &At<'_>, has_value: bool, errors: &mut Errors) {
         no_backsteps(&file.field("path"), errors);
     }
     match SOURCES.iter().filter(|source| from.field(source).is_set()).count() {
-        0 => nothing_invalid(
+        0 => invalid_without_value(
             from,
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
             errors,
         ),
-        _ if has_value => nothing_invalid(from, "may not be specified when `value` is not empty", errors),
+        _ if has_value => invalid_without_value(from, "may not be specified when `value` is not empty", errors),
         1 => {}
-        _ => nothing_invalid(from, "may not have more than one field specified at a time", errors),
+        _ => invalid_without_value(from, "may not have more than one field specified at a time", errors),
     }
 }
 
 /// Checks that a `fileKeyRef` refers to a volume of the type emptyDir.
 pub fn file_volumes(spec: &At<'_>, errors: &mut Errors) {
-    for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
+    for container in all_containers(spec) {
         for variable in container.field("env").items() {
             let name = variable.down("valueFrom.fileKeyRef.volumeName");
             if !variable.down("valueFrom.fileKeyRef").is_set() {
@@ -107,12 +109,12 @@ const VARIABLE_FIELDS: &[&str] = &[
 pub const VOLUME_FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"];
 
-/// Fields that can be converted to a label of the downward API, although variables or volumes do not support them.
+/// Other fields that Kubernetes knows. A field that is known but not supported has an error of its own.
 const KNOWN_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
 /// Splits a path with a subscript, as in `metadata.labels['key']`, into field and key.
-fn subscript(path: &str) -> Option<(&str, &str)> {
+fn split_subscript(path: &str) -> Option<(&str, &str)> {
     let (field, rest) = path.split_once("['")?;
     (!field.is_empty()).then_some((field, rest.strip_suffix("']")?))
 }
@@ -132,7 +134,7 @@ pub fn field_ref(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
         errors.push(unconverted(format!("unsupported pod version: {}", version.text())));
         return;
     }
-    if let Some((field, key)) = subscript(path.text()) {
+    if let Some((field, key)) = split_subscript(path.text()) {
         // As in Kubernetes, the path is that of the reference, not of its `fieldPath`.
         let complaints = match field {
             "metadata.annotations" => names::qualified_name(&key.to_lowercase()),
@@ -169,12 +171,12 @@ const RESOURCES: &[&str] = &[
 
 pub fn resource_field_ref(reference: &At<'_>, in_volume: bool, errors: &mut Errors) {
     let (container, resource) = (reference.field("containerName"), reference.field("resource"));
-    let is_huge = |text: &str| text.starts_with("limits.hugepages-") || text.starts_with("requests.hugepages-");
+    let is_huge_page = |text: &str| text.starts_with("limits.hugepages-") || text.starts_with("requests.hugepages-");
     if in_volume && container.is_empty() {
         errors.push(container.required(""));
     } else if resource.is_empty() {
         errors.push(resource.required(""));
-    } else if !RESOURCES.contains(&resource.text()) && !is_huge(resource.text()) {
+    } else if !RESOURCES.contains(&resource.text()) && !is_huge_page(resource.text()) {
         errors.push(resource.not_supported(RESOURCES));
     }
     divisor(reference, &resource, errors);
@@ -186,18 +188,18 @@ fn divisor(reference: &At<'_>, resource: &At<'_>, errors: &mut Errors) {
     if amount.is_zero() {
         return;
     }
-    let among = |allowed: &[&str]| allowed.iter().any(|one| Quantity::parse(one).is_ok_and(|one| one == amount));
+    let is_one_of = |allowed: &[&str]| allowed.iter().any(|one| Quantity::parse(one).is_ok_and(|one| one == amount));
     let units = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let (_, name) = resource.text().split_once('.').unwrap_or_default();
     let why = match name {
-        "cpu" if !among(&["1m", "1"]) => "only divisor's values 1m and 1 are supported with the cpu resource",
-        "memory" if !among(&units) => {
+        "cpu" if !is_one_of(&["1m", "1"]) => "only divisor's values 1m and 1 are supported with the cpu resource",
+        "memory" if !is_one_of(&units) => {
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the memory resource"
         }
-        "ephemeral-storage" if !among(&units) => {
+        "ephemeral-storage" if !is_one_of(&units) => {
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the local ephemeral storage resource"
         }
-        huge if huge.starts_with("hugepages-") && !among(&units) => {
+        name if name.starts_with("hugepages-") && !is_one_of(&units) => {
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the hugepages resource"
         }
         _ => return,
@@ -217,14 +219,14 @@ pub fn sources(sources: &At<'_>, errors: &mut Errors) {
                 errors.push(name.required(""));
                 continue;
             }
-            // A prefix may end in a hyphen, because a name goes on after it.
+            // As in Kubernetes, the name is checked as a `generateName`, which may end in a hyphen.
             let complaints = object_meta::subdomain(name.text(), true);
             errors.extend(complaints.into_iter().map(|complaint| name.invalid(complaint)));
         }
         match references.iter().filter(|reference| reference.is_set()).count() {
-            0 => nothing_invalid(sources, "must specify one of: `configMapRef` or `secretRef`", errors),
+            0 => invalid_without_value(sources, "must specify one of: `configMapRef` or `secretRef`", errors),
             1 => {}
-            _ => nothing_invalid(sources, "may not have more than one field specified at a time", errors),
+            _ => invalid_without_value(sources, "may not have more than one field specified at a time", errors),
         }
     }
 }

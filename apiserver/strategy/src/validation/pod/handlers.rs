@@ -4,7 +4,7 @@
 
 use crate::validation::at::{At, Errors, check_port_number, check_port_number_or_name};
 
-/// The kinds of handlers of which exactly one must be given.
+/// The kinds of handlers that a probe or a hook may have. It needs exactly one.
 struct Kinds<'k>(&'k [&'k str]);
 
 const PROBES: Kinds<'_> = Kinds(&["exec", "httpGet", "tcpSocket", "grpc"]);

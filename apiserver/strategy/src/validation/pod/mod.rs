@@ -30,6 +30,12 @@ pub const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
+/// Returns the containers of all kinds, in the order in which Kubernetes visits them.
+fn all_containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    lists.into_iter().flat_map(|list| spec.field(list).items())
+}
+
 /// Validates a pod that is to be created.
 pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
     pod_content(pod, errors);
@@ -40,7 +46,7 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
     if !spec.field("nodeName").is_empty() && !spec.field("schedulingGates").is_empty() {
         errors.push(spec.field("nodeName").forbidden("cannot be set until all schedulingGates have been cleared"));
     }
-    annotations::against_fields(pod, errors);
+    annotations::agree_with_fields(pod, errors);
 }
 
 /// Validates the annotations and the spec of a pod, as on every write.
@@ -83,8 +89,8 @@ pub fn template_metadata(template: &At<'_>, errors: &mut Errors) {
     annotations::validate(&annotations, &template.field("spec"), errors);
 }
 
-/// Validates the spec of a pod, or of a template if `meta` is `None`. Names that are derived from the pod's name are
-/// checked for pods only.
+/// Validates the spec of a pod, or of a template if `meta` is `None`. Only a pod has a name, and other names that are
+/// derived from it.
 fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
     let grace_period = spec.field("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
@@ -103,7 +109,7 @@ fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
     containers::init(&spec.field("initContainers"), &spec.field("containers"), &shared, errors);
     containers::ephemeral(spec, &shared, errors);
     resources::of_pod(spec, &claims, errors);
-    containers::host_network(spec, meta.is_some(), errors);
+    containers::host_network_ports(spec, meta.is_some(), errors);
     spec.field("restartPolicy").check_enum(RESTART_POLICIES, errors);
     spec.field("dnsPolicy").check_enum(DNS_POLICIES, errors);
     spec.field("nodeSelector").check_labels(errors);
@@ -118,17 +124,17 @@ fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
     scalars(spec, errors);
     tolerations(&spec.field("tolerations"), errors);
     host_aliases(&spec.field("hostAliases"), errors);
-    for (field, name) in [("priorityClassName", true), ("runtimeClassName", false)] {
-        let at = spec.field(field);
-        if (name && !at.is_empty()) || (!name && at.is_set()) {
-            at.check(names::dns1123_subdomain, errors);
-        }
+    if !spec.field("priorityClassName").is_empty() {
+        spec.field("priorityClassName").check(names::dns1123_subdomain, errors);
+    }
+    if spec.field("runtimeClassName").is_set() {
+        spec.field("runtimeClassName").check(names::dns1123_subdomain, errors);
     }
     if spec.field("preemptionPolicy").is_set() {
         spec.field("preemptionPolicy").check_enum(PREEMPTION_POLICIES, errors);
     }
     resources::of_overhead(&spec.field("overhead"), errors);
-    windows::of_system(spec, errors);
+    windows::operating_system(spec, errors);
     env::file_volumes(spec, errors);
 }
 
@@ -174,7 +180,7 @@ fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a DNS search domain. Its labels may have underscores.
+/// Returns the errors of a DNS search domain. Its labels may have underscores.
 fn search_domain(text: &str) -> Vec<String> {
     let outer = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let label = |label: &str| {
@@ -198,6 +204,7 @@ fn search_domain(text: &str) -> Vec<String> {
     complaints
 }
 
+/// Checks the readiness gates and the scheduling gates.
 fn gates(spec: &At<'_>, errors: &mut Errors) {
     for gate in spec.field("readinessGates").items() {
         gate.field("conditionType").check(names::qualified_name, errors);
@@ -214,7 +221,7 @@ fn gates(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-const MAX_HOST_NAME: usize = 64;
+const MAX_HOST_NAME_BYTES: usize = 64;
 
 fn host_name_override(spec: &At<'_>, errors: &mut Errors) {
     let name = spec.field("hostnameOverride");
@@ -226,12 +233,13 @@ fn host_name_override(spec: &At<'_>, errors: &mut Errors) {
             errors.push(name.forbidden(format!("may not be specified when {field} is true")));
         }
     }
-    if name.len() > MAX_HOST_NAME {
-        errors.push(name.too_long(MAX_HOST_NAME));
+    if name.len() > MAX_HOST_NAME_BYTES {
+        errors.push(name.too_long(MAX_HOST_NAME_BYTES));
     }
     name.check(names::dns1123_subdomain, errors);
 }
 
+/// Checks the fields of a pod that hold a single name or number.
 fn scalars(spec: &At<'_>, errors: &mut Errors) {
     for field in ["serviceAccountName", "nodeName"] {
         if !spec.field(field).is_empty() {
@@ -275,7 +283,7 @@ pub fn tolerations(tolerations: &At<'_>, errors: &mut Errors) {
                 errors.push(operator.invalid_as(value.value, "value must be empty when `operator` is 'Exists'"));
             }
             "Exists" => {}
-            // Kubernetes lists `Lt` and `Gt`, whose feature gate is off.
+            // As in Kubernetes, the error lists `Lt` and `Gt` as supported, although their feature gate is off.
             "Lt" | "Gt" => errors.push(operator.not_supported(&["Equal", "Exists", "Lt", "Gt"])),
             _ => errors.push(operator.not_supported(&["Equal", "Exists"])),
         }

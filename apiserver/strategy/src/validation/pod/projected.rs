@@ -1,4 +1,4 @@
-//! Validates volumes whose files hold ConfigMaps, Secrets, the downward API and tokens.
+//! Validates the files of volumes that are made from ConfigMaps, Secrets, the downward API and tokens.
 //!
 //! Corresponds to validateKeyToPath, validateDownwardAPIVolumeFile and validateProjectionSources.
 
@@ -8,6 +8,7 @@ use crate::validation::paths::unreserved;
 use serde_json::json;
 use std::collections::BTreeSet;
 
+/// Checks the permissions of a file.
 pub fn mode(at: &At<'_>, errors: &mut Errors) {
     if at.integer().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
         errors.push(at.invalid("must be a number between 0 and 0777 (octal), both inclusive"));
@@ -58,13 +59,13 @@ fn downward_item(item: &At<'_>, errors: &mut Errors) {
 /// The file paths that the sources of a projected volume use. A path that is used twice is an error of the volume.
 struct Paths<'a, 'v> {
     volume: &'v At<'v>,
-    taken: BTreeSet<&'a str>,
+    used: BTreeSet<&'a str>,
 }
 
 impl<'a> Paths<'a, '_> {
     /// Records a path. `shown` is the value in the error.
-    fn take(&mut self, path: &'a str, shown: &str, errors: &mut Errors) {
-        if !self.taken.insert(path) {
+    fn record(&mut self, path: &'a str, shown: &str, errors: &mut Errors) {
+        if !self.used.insert(path) {
             errors.push(self.volume.invalid_as(&json!(shown), "conflicting duplicate paths"));
         }
     }
@@ -72,7 +73,7 @@ impl<'a> Paths<'a, '_> {
 
 pub fn projected(volume: &At<'_>, errors: &mut Errors) {
     mode(&volume.field("defaultMode"), errors);
-    let mut paths = Paths { volume, taken: BTreeSet::new() };
+    let mut paths = Paths { volume, used: BTreeSet::new() };
     for source in volume.field("sources").items() {
         // The feature gates of ClusterTrustBundles and pod certificates are off in v1.36.
         let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
@@ -80,13 +81,13 @@ pub fn projected(volume: &At<'_>, errors: &mut Errors) {
         for kind in &found {
             let one = source.field(kind);
             match *kind {
-                "secret" | "configMap" => keys(&one, &mut paths, errors),
+                "secret" | "configMap" => config_map_or_secret(&one, &mut paths, errors),
                 "downwardAPI" => {
                     for item in one.field("items").items() {
                         downward_item(&At::new(one.path.clone(), item.value), errors);
                         let path = item.field("path").text();
                         if !path.is_empty() {
-                            paths.take(path, path, errors);
+                            paths.record(path, path, errors);
                         }
                     }
                 }
@@ -99,7 +100,8 @@ pub fn projected(volume: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn keys<'a>(source: &At<'a>, paths: &mut Paths<'a, '_>, errors: &mut Errors) {
+/// Checks a ConfigMap or a Secret in a projected volume.
+fn config_map_or_secret<'a>(source: &At<'a>, paths: &mut Paths<'a, '_>, errors: &mut Errors) {
     let name = source.field("name");
     if name.is_empty() {
         errors.push(name.required(""));
@@ -108,11 +110,12 @@ fn keys<'a>(source: &At<'a>, paths: &mut Paths<'a, '_>, errors: &mut Errors) {
         key_path(&item, errors);
         let path = item.field("path").text();
         if !path.is_empty() {
-            paths.take(path, name.text(), errors);
+            paths.record(path, name.text(), errors);
         }
     }
 }
 
+/// Checks a service account token in a projected volume.
 fn token(source: &At<'_>, volume: &At<'_>, errors: &mut Errors) {
     let expiry = source.field("expirationSeconds");
     if expiry.integer().is_some_and(|s| s < 600) {

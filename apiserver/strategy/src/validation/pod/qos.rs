@@ -6,6 +6,7 @@ use proto::meta::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The resources that decide the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 type Amounts<'a> = BTreeMap<&'a str, Quantity>;
@@ -59,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn classes() {
+    fn the_class_depends_on_requests_and_limits() {
         let both = json!({"cpu":"1","memory":"1Gi"});
         let cases = [
             (json!({"containers":[{"name":"a"}]}), "BestEffort"),

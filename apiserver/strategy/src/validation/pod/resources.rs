@@ -40,11 +40,12 @@ impl<'a> Claims<'a> {
             }
             let sources = ["resourceClaimName", "resourceClaimTemplateName"].map(|source| claim.field(source));
             match sources.iter().filter(|source| source.is_set()).count() {
-                0 => {
-                    errors.push(shown(&claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
-                }
+                0 => errors.push(invalid_claim(
+                    &claim,
+                    "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                )),
                 1 => {}
-                _ => errors.push(shown(
+                _ => errors.push(invalid_claim(
                     &claim,
                     "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
                 )),
@@ -58,8 +59,8 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Returns a claim as it is printed in errors, under the names of its Go fields.
-fn shown(claim: &At<'_>, detail: &str) -> FieldError {
+/// Returns an error about a claim. It shows the claim under the names of its Go fields, as Kubernetes does.
+fn invalid_claim(claim: &At<'_>, detail: &str) -> FieldError {
     let field = |name: &str| claim.field(name).value;
     let shown = format!(
         "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
@@ -67,18 +68,15 @@ fn shown(claim: &At<'_>, detail: &str) -> FieldError {
         field("resourceClaimName"),
         field("resourceClaimTemplateName"),
     );
-    FieldError {
-        field: claim.path.clone(),
-        reason: "FieldValueInvalid",
-        message: format!("Invalid value: {shown}: {detail}"),
-    }
+    claim.invalid_shown(shown, detail)
 }
 
 pub fn of_container(resources: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
     check(resources, check_container_name, errors);
-    claim_names(&resources.field("claims"), claims, errors);
+    claim_references(&resources.field("claims"), claims, errors);
 }
 
+/// Checks the limits and the requests of a container or a pod.
 fn check(resources: &At<'_>, check_name: fn(&At<'_>, &str, &mut Errors), errors: &mut Errors) {
     let (limits, requests) = (resources.field("limits"), resources.field("requests"));
     for (name, amount) in limits.entries() {
@@ -89,7 +87,7 @@ fn check(resources: &At<'_>, check_name: fn(&At<'_>, &str, &mut Errors), errors:
     for (name, amount) in requests.entries() {
         check_name(&amount, name, errors);
         check_amount(&amount, name, errors);
-        against_limit(&requests, &limits, name, amount.value, errors);
+        check_against_limit(&requests, &limits, name, amount.value, errors);
         check_huge_pages(&amount, name, errors);
     }
     let named = |wanted: fn(&str) -> bool| limits.entries().chain(requests.entries()).any(|(name, _)| wanted(name));
@@ -109,7 +107,8 @@ fn check_huge_pages(amount: &At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-fn against_limit(requests: &At<'_>, limits: &At<'_>, name: &str, request: &Value, errors: &mut Errors) {
+/// Checks that a request does not exceed its limit. Resources that cannot be overcommitted need an equal limit.
+fn check_against_limit(requests: &At<'_>, limits: &At<'_>, name: &str, request: &Value, errors: &mut Errors) {
     let limit = limits.key(name);
     if !limit.is_set() {
         if !may_overcommit(name) {
@@ -126,27 +125,28 @@ fn against_limit(requests: &At<'_>, limits: &At<'_>, name: &str, request: &Value
     }
 }
 
-fn claim_names(used: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
+/// Checks that a container refers to claims of the pod, and to none of them twice.
+fn claim_references(references: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    for claim in used.items() {
+    for claim in references.items() {
         let (name, request) = (claim.field("name"), claim.field("request"));
         if name.is_empty() {
             errors.push(claim.required(""));
             continue;
         }
-        let repeated = |shown: &str| At::new(claim.path.clone(), &json!(shown)).duplicate();
+        let duplicate = |shown: &str| At::new(claim.path.clone(), &json!(shown)).duplicate();
         if seen.contains(name.text()) {
             // A reference without a request uses all requests of the claim.
-            errors.push(repeated(name.text()));
+            errors.push(duplicate(name.text()));
         } else if request.is_empty() {
             let requests = format!("{}/", name.text());
-            errors.extend(seen.iter().filter(|key| key.starts_with(&requests)).map(|_| repeated(name.text())));
+            errors.extend(seen.iter().filter(|key| key.starts_with(&requests)).map(|_| duplicate(name.text())));
             seen.insert(name.text().to_owned());
         } else {
             request.check(names::dns1123_label, errors);
             let key = format!("{}/{}", name.text(), request.text());
             if !seen.insert(key.clone()) {
-                errors.push(repeated(&key));
+                errors.push(duplicate(&key));
             }
         }
         if !claims.0.contains(name.text()) {
@@ -162,6 +162,7 @@ fn claim_names(used: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks the name of a pod-level resource.
 fn check_pod_name(at: &At<'_>, name: &str, errors: &mut Errors) {
     let before = errors.len();
     check_name(at, name, errors);
@@ -184,48 +185,48 @@ pub fn of_pod(spec: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
         errors.push(resources.field("claims").forbidden("claims may not be set for Resources at pod-level"));
     }
     check(&resources, check_pod_name, errors);
-    claim_names(&resources.field("claims"), claims, errors);
+    claim_references(&resources.field("claims"), claims, errors);
     let (requests, limits) = (resources.field("requests"), resources.field("limits"));
-    for (name, whole) in requests.entries() {
-        at_least_containers(spec, "requests", name, &whole, errors);
+    for (name, of_pod) in requests.entries() {
+        check_covers_containers(spec, "requests", name, &of_pod, errors);
     }
-    for (name, whole) in limits.entries().filter(|(name, _)| is_huge_page(name)) {
-        at_least_containers(spec, "limits", name, &whole, errors);
+    for (name, of_pod) in limits.entries().filter(|(name, _)| is_huge_page(name)) {
+        check_covers_containers(spec, "limits", name, &of_pod, errors);
     }
     for (index, container) in spec.field("containers").items().enumerate() {
         for (name, limit) in container.down("resources.limits").entries() {
-            let Ok(whole) = Quantity::try_from(limits.key(name).value) else { continue };
+            let Ok(pod_limit) = Quantity::try_from(limits.key(name).value) else { continue };
             let Ok(limit) = Quantity::try_from(limit.value) else { continue };
-            if limit > whole {
+            if limit > pod_limit {
                 // As in Kubernetes, the path has a field that does not exist.
                 let path = format!("{}.containers[{index}][{name}].limits", resources.path);
-                let why = format!("must be less than or equal to pod limits of {whole}");
+                let why = format!("must be less than or equal to pod limits of {pod_limit}");
                 errors.push(FieldError::invalid(path, &json!(limit.to_string()), why));
             }
         }
     }
 }
 
-/// Checks that the containers together do not request more than the pod. Containers that run at the same time add up;
-/// an init container adds up with the sidecars before it.
-fn at_least_containers(spec: &At<'_>, part: &str, name: &str, whole: &At<'_>, errors: &mut Errors) {
-    let Ok(bound) = Quantity::try_from(whole.value) else { return };
+/// Checks that an amount of the pod is at least that of its containers. The amounts of containers that run at the same
+/// time add up. An init container runs beside the sidecars that started before it.
+fn check_covers_containers(spec: &At<'_>, part: &str, name: &str, of_pod: &At<'_>, errors: &mut Errors) {
+    let Ok(pod_amount) = Quantity::try_from(of_pod.value) else { return };
     let amount = |container: &At<'_>| {
         Quantity::try_from(container.field("resources").field(part).key(name).value).unwrap_or_default()
     };
-    let mut beside = Quantity::default();
-    let mut most = Quantity::default();
+    let mut sidecars = Quantity::default();
+    let mut peak = Quantity::default();
     for container in spec.field("initContainers").items() {
-        let together = beside + amount(&container);
+        let running = sidecars + amount(&container);
         if container.field("restartPolicy").text() == "Always" {
-            beside = together;
+            sidecars = running;
         }
-        most = most.max(together);
+        peak = peak.max(running);
     }
     let regular = spec.field("containers").items().map(|container| amount(&container));
-    most = most.max(regular.chain([beside]).sum());
-    if most > bound {
-        let why = format!("must be greater than or equal to aggregate container {part} of {most}");
-        errors.push(whole.invalid_as(&json!(bound.to_string()), why));
+    peak = peak.max(regular.chain([sidecars]).sum());
+    if peak > pod_amount {
+        let why = format!("must be greater than or equal to aggregate container {part} of {peak}");
+        errors.push(of_pod.invalid_as(&json!(pod_amount.to_string()), why));
     }
 }

@@ -2,13 +2,12 @@
 //!
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
-use super::annotations::LISTS;
-use super::windows;
+use super::{all_containers, windows};
 use crate::validation::at::{At, Errors};
 use crate::validation::paths::descending;
-use proto::meta::status::FieldError;
 use serde_json::json;
 
+/// Checks the id of a user or a group.
 fn id(at: &At<'_>, errors: &mut Errors) {
     if at.integer().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
         errors.push(at.invalid("must be between 0 and 2147483647, inclusive"));
@@ -48,15 +47,16 @@ fn sysctls(sysctls: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
         } else if seen.contains(&name.text()) {
             errors.push(name.duplicate());
         }
-        let namespace = if is_of_network(name.text()) { "hostNetwork" } else { "hostIPC" };
-        if (is_of_network(name.text()) || is_of_ipc(name.text())) && spec.field(namespace).is_true() {
+        let namespace = if is_network_sysctl(name.text()) { "hostNetwork" } else { "hostIPC" };
+        if (is_network_sysctl(name.text()) || is_ipc_sysctl(name.text())) && spec.field(namespace).is_true() {
             errors.push(name.invalid(format!("may not be specified when '{namespace}' is true")));
         }
         seen.push(name.text());
     }
 }
 
-/// Converts the name of a sysctl with slashes, `net/ipv4/x`, to the form with dots, unless a dot comes first.
+/// Returns the name of a sysctl in the form with dots: `net.ipv4.eth0/1.x` for `net/ipv4/eth0.1/x`. A name whose first
+/// separator is a dot has this form already.
 fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(first) if name.as_bytes()[first] == b'/' => name
@@ -75,11 +75,11 @@ fn dotted(name: &str) -> String {
     }
 }
 
-fn is_of_network(name: &str) -> bool {
+fn is_network_sysctl(name: &str) -> bool {
     dotted(name).starts_with("net.")
 }
 
-fn is_of_ipc(name: &str) -> bool {
+fn is_ipc_sysctl(name: &str) -> bool {
     let name = dotted(name);
     name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| name.starts_with(prefix))
 }
@@ -95,7 +95,7 @@ pub fn host_users(spec: &At<'_>, errors: &mut Errors) {
             errors.push(At::new(spec.path_of(shown), spec.value).forbidden("when `hostUsers` is false"));
         }
     }
-    for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
+    for container in all_containers(spec) {
         if !container.field("volumeDevices").is_empty() {
             errors.push(container.field("volumeDevices").forbidden("when `hostUsers` is false"));
         }
@@ -140,11 +140,7 @@ fn seccomp(profile: &At<'_>, errors: &mut Errors) {
     } else if local.is_set() {
         // As in Kubernetes, the value is the whole profile, under the names of its Go fields.
         let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", json!(kind), local.value);
-        errors.push(FieldError {
-            field: local.path.clone(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {shown}: can only be set when seccomp type is Localhost"),
-        });
+        errors.push(local.invalid_shown(shown, "can only be set when seccomp type is Localhost"));
     }
 }
 
@@ -182,7 +178,7 @@ pub fn of_container(context: &At<'_>, host_users: bool, errors: &mut Errors) {
     }
     let mount = context.field("procMount");
     mount.check_optional_enum(&["Default", "Unmasked"], errors);
-    // An unmasked `/proc` is for pods with users of their own.
+    // An unmasked `/proc` needs a user namespace.
     if host_users && mount.text() == "Unmasked" {
         errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
     }
@@ -207,7 +203,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_profile_of_the_node_has_a_name_and_no_other_has() {
+    fn only_a_local_profile_has_a_name() {
         let pod = |profile: Value| {
             let containers = json!([{"name": "c", "image": "i"}]);
             let context = json!({"appArmorProfile": profile});

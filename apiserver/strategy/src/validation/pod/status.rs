@@ -19,7 +19,7 @@ pub fn validate(_context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors:
             errors.push(nominated.forbidden("may not be set on pods that are already bound to a node"));
         }
     }
-    counted(&status.field("observedGeneration"), errors);
+    observed_generation(&status.field("observedGeneration"), errors);
     let class = status.field("qosClass");
     class.check_unchanged(&before.field("qosClass"), errors);
     for (list, containers) in [
@@ -34,7 +34,7 @@ pub fn validate(_context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors:
     host_addresses(&status, &before, errors);
 }
 
-fn counted(generation: &At<'_>, errors: &mut Errors) {
+fn observed_generation(generation: &At<'_>, errors: &mut Errors) {
     if generation.integer().is_some_and(|generation| generation < 0) {
         errors.push(generation.invalid("must be a non-negative integer"));
     }
@@ -42,7 +42,7 @@ fn counted(generation: &At<'_>, errors: &mut Errors) {
 
 fn conditions(conditions: &At<'_>, errors: &mut Errors) {
     for condition in conditions.items() {
-        counted(&condition.field("observedGeneration"), errors);
+        observed_generation(&condition.field("observedGeneration"), errors);
         if !["PodScheduled", "Ready", "Initialized"].contains(&condition.field("type").text()) {
             At::new(condition.path_of("Type"), condition.field("type").value).check(names::qualified_name, errors);
         }
@@ -70,25 +70,25 @@ fn claims(statuses: &At<'_>, claims: &At<'_>, errors: &mut Errors) {
 /// field of the spec that has these containers; ephemeral containers have none, because nothing restarts them.
 fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, containers: Option<&str>, errors: &mut Errors) {
     let lists = [spec.field("initContainers"), spec.field("containers")];
-    let together = lists.iter().flat_map(At::items).any(|container| {
+    let restarts_all = lists.iter().flat_map(At::items).any(|container| {
         let mut rules = container.field("restartPolicyRules").items();
         rules.any(|rule| rule.field("action").text() == "RestartAllContainers")
     });
-    if together && containers.is_some() {
+    if restarts_all && containers.is_some() {
         return;
     }
     for (index, before) in old.items().enumerate() {
-        let ended = before.down("state.terminated");
+        let terminated = before.down("state.terminated");
         let name = before.field("name");
         let now = new.items().find(|now| now.field("name").value == name.value);
-        if !ended.is_set() || now.is_none_or(|now| now.down("state.terminated").is_set()) {
+        if !terminated.is_set() || now.is_none_or(|now| now.down("state.terminated").is_set()) {
             continue;
         }
         let containers = containers.map(|containers| spec.field(containers));
         let mut containers = containers.iter().flat_map(At::items);
         let container = containers.find(|container| container.field("name").value == name.value);
-        let exit_code = ended.field("exitCode").integer().unwrap_or(0);
-        if !container.is_some_and(|container| starts_again(&container, spec, exit_code)) {
+        let exit_code = terminated.field("exitCode").integer().unwrap_or(0);
+        if !container.is_some_and(|container| is_restarted(&container, spec, exit_code)) {
             let at = At::new(format!("{}[{index}].state", new.path), &Value::Null);
             errors.push(at.forbidden("may not be transitioned to non-terminated state"));
         }
@@ -96,7 +96,7 @@ fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, containers: Option<&st
 }
 
 /// Returns true if a container is restarted after an exit. Its rules decide, then its own policy, then the pod's.
-fn starts_again(container: &At<'_>, spec: &At<'_>, exit_code: i64) -> bool {
+fn is_restarted(container: &At<'_>, spec: &At<'_>, exit_code: i64) -> bool {
     let matches = |rule: &At<'_>| {
         let named = rule.down("exitCodes.values").items().any(|code| code.integer() == Some(exit_code));
         rule.field("action").text() == "Restart"
@@ -117,6 +117,7 @@ fn starts_again(container: &At<'_>, spec: &At<'_>, exit_code: i64) -> bool {
     }
 }
 
+/// Checks new addresses, and that there is at most one of each IP family.
 fn addresses(list: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     let known: Vec<&str> = before.items().map(|entry| entry.field("ip").text()).collect();
     let mut families = Vec::new();

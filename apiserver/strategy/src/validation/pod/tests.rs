@@ -30,7 +30,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
                      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 #[test]
-fn the_parts_of_a_spec_are_judged_in_this_order() {
+fn errors_of_a_spec_have_this_order() {
     let broken = errors(&[
         ("/spec/volumes", json!([{"name": "V"}])),
         ("/spec/resourceClaims", json!([{"name": ""}])),
@@ -80,7 +80,7 @@ fn the_parts_of_a_spec_are_judged_in_this_order() {
 }
 
 #[test]
-fn containers_restart_by_rules_of_their_own() {
+fn restart_and_resize_policies_are_valid() {
     let rules = |rules: Value| errors(&[("/spec/containers/0/restartPolicyRules", rules)]);
     let at = "spec.containers[0]";
     assert_eq!(
@@ -111,20 +111,20 @@ fn containers_restart_by_rules_of_their_own() {
             json!([{"name": "i", "image": "i", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}]),
         ),
     ]);
-    let unique = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+    let not_required = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
     assert_eq!(
         never,
         [
             "spec.containers[0].resizePolicy: Unsupported value: \"disk\": supported values: \"cpu\", \"memory\"".to_owned(),
-            format!("spec.containers[0].resizePolicy: Invalid value: \"RestartContainer\": {unique}"),
-            format!("spec.initContainers[0].resizePolicy: Invalid value: \"RestartContainer\": {unique}"),
+            format!("spec.containers[0].resizePolicy: Invalid value: \"RestartContainer\": {not_required}"),
+            format!("spec.initContainers[0].resizePolicy: Invalid value: \"RestartContainer\": {not_required}"),
             "spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": must not be set to 'RestartContainer' for non-sidecar initContainers".to_owned(),
         ]
     );
 }
 
 #[test]
-fn ports_of_the_host_are_taken_once() {
+fn a_host_port_is_used_once() {
     let ports = |host: i64| json!([{"containerPort": 80, "hostPort": host}, {"containerPort": 81, "hostPort": host}]);
     assert_eq!(
         errors(&[("/spec/containers/0/ports", ports(8080))]),
@@ -147,7 +147,7 @@ fn ports_of_the_host_are_taken_once() {
 }
 
 #[test]
-fn variables_come_from_one_place() {
+fn a_variable_has_one_valid_source() {
     let variable = |from: Value| errors(&[("/spec/containers/0/env", json!([{"name": "V", "valueFrom": from}]))]);
     let at = "spec.containers[0].env[0].valueFrom";
     let cases = [
@@ -192,7 +192,7 @@ fn variables_come_from_one_place() {
 }
 
 #[test]
-fn resources_of_a_pod_hold_those_of_its_containers() {
+fn pod_level_resources_cover_those_of_the_containers() {
     let requests = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
     let at = "spec.resources";
     assert_eq!(
@@ -219,12 +219,12 @@ fn resources_of_a_pod_hold_those_of_its_containers() {
         }
         container
     };
-    let beside = errors(&[
+    let with_sidecar = errors(&[
         ("/spec/resources", json!({"requests": {"cpu": "3"}, "limits": {"cpu": "3"}})),
         ("/spec/initContainers", json!([sidecar("s", Some("Always")), sidecar("i", None)])),
     ]);
     assert_eq!(
-        beside,
+        with_sidecar,
         [
             "spec.resources.requests[cpu]: Invalid value: \"3\": must be greater than or equal to aggregate container requests of 4"
         ]
@@ -249,7 +249,7 @@ fn resources_of_a_pod_hold_those_of_its_containers() {
 }
 
 #[test]
-fn security_of_the_pod_is_judged_with_its_namespaces() {
+fn security_contexts_agree_with_the_namespaces_of_the_pod() {
     check(&[
         (
             "/spec/securityContext",
@@ -306,7 +306,7 @@ fn security_of_the_pod_is_judged_with_its_namespaces() {
 }
 
 #[test]
-fn places_are_asked_for_in_words_that_exist() {
+fn scheduling_dns_and_host_names_are_valid() {
     let spread = |more: Value| {
         let mut constraint = json!({"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"});
         constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -382,7 +382,7 @@ fn places_are_asked_for_in_words_that_exist() {
 }
 
 #[test]
-fn annotations_that_speak_of_the_spec_fit_it() {
+fn annotations_agree_with_the_spec() {
     let annotated = |key: &str, value: &str| errors(&[("/metadata/annotations", json!({key: value}))]);
     let cases = [
         (
@@ -432,7 +432,7 @@ fn annotations_that_speak_of_the_spec_fit_it() {
 }
 
 #[test]
-fn an_update_changes_images_and_little_else() {
+fn an_update_may_change_images_but_not_the_mirror_annotation() {
     let old = pod(&[
         ("/spec/activeDeadlineSeconds", json!(10)),
         ("/spec/containers/0/imagePullPolicy", json!("Always")),
@@ -460,9 +460,9 @@ fn an_update_changes_images_and_little_else() {
 }
 
 #[test]
-fn huge_pages_come_whole() {
+fn amounts_of_huge_pages_are_multiples_of_their_size() {
     let limits = |limits: Value| errors(&[("/spec/containers/0/resources/limits", limits)]);
-    // A container asks for what it is limited to.
+    // Requests that are not set default to the limits, so each error is reported twice.
     let twice = |name: &str, why: String| {
         ["limits", "requests"]
             .map(|part| format!("spec.containers[0].resources.{part}[{name}]: Invalid value: {why}"))

@@ -25,7 +25,7 @@ pub fn pod(context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors: &mut 
             }
             pod_content(pod, errors);
             annotation_updates(pod, old, errors);
-            ephemeral(pod, old, errors);
+            added_ephemeral_containers(pod, old, errors);
         }
         "resize" => {
             if is_mirror(old) {
@@ -42,7 +42,7 @@ pub fn pod(context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors: &mut 
         _ => {
             pod_content(pod, errors);
             annotation_updates(pod, old, errors);
-            content(&pod.field("spec"), &old.field("spec"), errors);
+            spec_update(&pod.field("spec"), &old.field("spec"), errors);
         }
     }
 }
@@ -71,11 +71,12 @@ pub fn annotation_updates(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     annotations::validate(&new, &pod.field("spec"), errors);
 }
 
-fn content(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    for (list, what) in [("containers", "containers"), ("initContainers", "containers")] {
+/// Checks that an update changes mutable fields only.
+fn spec_update(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    for list in ["containers", "initContainers"] {
         let (new, before) = (spec.field(list), old.field(list));
         if new.len() != before.len() {
-            errors.push(new.forbidden(format!("pod updates may not add or remove {what}")));
+            errors.push(new.forbidden("pod updates may not add or remove containers"));
             return;
         }
         for container in new.items() {
@@ -90,15 +91,15 @@ fn content(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
     added_tolerations(&spec.field("tolerations"), &old.field("tolerations"), errors);
     removed_gates(&spec.field("schedulingGates"), &old.field("schedulingGates"), errors);
-    let mut munged = spec.value.clone();
-    restore_mutable_fields(&mut munged, old, errors, spec);
-    if munged != *old.value {
-        let difference = difference(old.value, &munged);
+    let mut restored = spec.value.clone();
+    restore_mutable_fields(&mut restored, old, errors, spec);
+    if restored != *old.value {
+        let difference = difference(old.value, &restored);
         errors.push(spec.forbidden(format!("pod updates may not change fields other than {UPDATABLE}\n{difference}")));
     }
 }
 
-/// Checks a change of `activeDeadlineSeconds`. Returns false if it is so wrong that the spec is not compared.
+/// Checks a change of `activeDeadlineSeconds`. Returns false for an error after which Kubernetes checks no other field.
 fn deadline(new: &At<'_>, old: &At<'_>, errors: &mut Errors) -> bool {
     match (new.integer(), old.integer()) {
         (Some(s), _) if !(0..=i64::from(i32::MAX)).contains(&s) => {
@@ -117,20 +118,22 @@ fn deadline(new: &At<'_>, old: &At<'_>, errors: &mut Errors) -> bool {
     }
 }
 
+/// Checks that an update only adds tolerations or changes their `tolerationSeconds`.
 fn added_tolerations(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let timeless = |toleration: &Value| {
+    let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.clone();
         let _ = toleration.as_object_mut().map(|fields| fields.remove("tolerationSeconds"));
         toleration
     };
-    let kept: Vec<Value> = new.items().map(|toleration| timeless(toleration.value)).collect();
-    if old.items().any(|toleration| !kept.contains(&timeless(toleration.value))) {
+    let kept: Vec<Value> = new.items().map(|toleration| without_seconds(toleration.value)).collect();
+    if old.items().any(|toleration| !kept.contains(&without_seconds(toleration.value))) {
         errors.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
         return;
     }
     tolerations(new, errors);
 }
 
+/// Checks that an update only removes scheduling gates.
 fn removed_gates(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let before: Vec<&Value> = old.items().map(|gate| gate.value).collect();
     for gate in new.items().filter(|gate| !before.contains(&gate.value)) {
@@ -159,7 +162,7 @@ fn restore_mutable_fields(spec: &mut Value, old: &At<'_>, errors: &mut Errors, n
     if grace(old).is_some_and(|s| s < 0) && grace(new) == Some(1) {
         restore("terminationGracePeriodSeconds");
     }
-    // Node affinity and selector may be narrowed while scheduling gates hold the pod back.
+    // A pod with scheduling gates may get more requirements on its node.
     if !old.field("schedulingGates").is_empty() {
         node_affinity(spec, old, errors, new);
         let mut restore = |field: &str| match old.value.get(field) {
@@ -196,6 +199,7 @@ fn node_affinity(spec: &mut Value, old: &At<'_>, errors: &mut Errors, new: &At<'
     }
 }
 
+/// Checks that each term of the required node affinity keeps its requirements. New ones may follow them.
 fn narrowed_affinity(now: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     let required = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let (new, old) = (now.down(required), before.down(required));
@@ -217,7 +221,8 @@ fn narrowed_affinity(now: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn ephemeral(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+/// Checks that an update only adds ephemeral containers.
+fn added_ephemeral_containers(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let containers = pod.down("spec.ephemeralContainers");
     for before in old.down("spec.ephemeralContainers").items() {
         let name = before.field("name").text();
@@ -236,6 +241,7 @@ fn ephemeral(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks that a resize changes only the amounts of cpu and memory, and not the QoS class.
 fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (pod.field("spec"), old.field("spec"));
     let class = old.down("status.qosClass");
@@ -245,26 +251,26 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     if runs_without_resources(old) {
         errors.push(spec.forbidden("Pod running on node without support for resize"));
     }
-    let mut munged = spec.value.clone();
+    let mut restored = spec.value.clone();
     if before.field("resources").is_set() && !spec.field("resources").is_set() {
         errors.push(spec.field("resources").forbidden("pod-level resources cannot be removed"));
     } else {
-        removed(&spec.field("resources"), &before.field("resources"), "pod-level resource", errors);
-        restore_compute_resources(&mut munged, before.value);
+        kept_amounts(&spec.field("resources"), &before.field("resources"), "pod-level resource", errors);
+        restore_compute_resources(&mut restored, before.value);
     }
-    if munged.get("resources") != before.value.get("resources") {
+    if restored.get("resources") != before.value.get("resources") {
         errors.push(spec.forbidden("only cpu and memory resources are mutable at pod-level"));
     }
-    if !same_containers(spec_lists(&spec), spec_lists(&before), errors) {
+    if !same_containers(container_lists(&spec), container_lists(&before), errors) {
         return;
     }
     for list in ["initContainers", "containers"] {
         for (container, old) in spec.field(list).items().zip(before.field(list).items()) {
-            removed(&container.field("resources"), &old.field("resources"), "resource", errors);
+            kept_amounts(&container.field("resources"), &old.field("resources"), "resource", errors);
         }
     }
     for list in ["containers", "initContainers"] {
-        let Some(containers) = munged.get_mut(list).and_then(Value::as_array_mut) else { continue };
+        let Some(containers) = restored.get_mut(list).and_then(Value::as_array_mut) else { continue };
         for ((container, old), now) in
             containers.iter_mut().zip(before.field(list).items()).zip(spec.field(list).items())
         {
@@ -284,7 +290,7 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
             }
         }
     }
-    if errors.is_empty() && munged != *before.value {
+    if errors.is_empty() && restored != *before.value {
         errors.push(spec.forbidden("only cpu and memory resources are mutable"));
     }
 }
@@ -297,7 +303,7 @@ fn runs_without_resources(pod: &At<'_>) -> bool {
         .is_some_and(|status| !status.field("resources").is_set())
 }
 
-fn spec_lists<'a>(spec: &At<'a>) -> [At<'a>; 2] {
+fn container_lists<'a>(spec: &At<'a>) -> [At<'a>; 2] {
     ["containers", "initContainers"].map(|list| spec.field(list))
 }
 
@@ -320,7 +326,8 @@ fn same_containers(new: [At<'_>; 2], old: [At<'_>; 2], errors: &mut Errors) -> b
     errors.len() == before
 }
 
-fn removed(new: &At<'_>, old: &At<'_>, what: &str, errors: &mut Errors) {
+/// Checks that a resize removes no requests and no limits.
+fn kept_amounts(new: &At<'_>, old: &At<'_>, what: &str, errors: &mut Errors) {
     for part in ["requests", "limits"] {
         let (new, old) = (new.field(part), old.field(part));
         if old.len() > new.len() || old.entries().any(|(name, _)| !new.key(name).is_set()) {
@@ -329,7 +336,8 @@ fn removed(new: &At<'_>, old: &At<'_>, what: &str, errors: &mut Errors) {
     }
 }
 
-/// Restores the old amounts of cpu and memory. Lists that become empty and did not exist before are removed.
+/// Restores the old amounts of cpu and memory in a container or in the spec of a pod. Maps that become empty and did
+/// not exist before are removed.
 fn restore_compute_resources(holder: &mut Value, old: &Value) {
     for part in ["requests", "limits"] {
         let before = old.pointer(&format!("/resources/{part}"));
@@ -370,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debugger_comes_and_stays_as_it_is() {
+    fn an_ephemeral_container_may_be_added_but_not_removed() {
         let update = |old, new| update_of("ephemeralcontainers", pod("i", old), pod("other", new));
         assert_eq!(update(None, Some("tools")), [""; 0]);
         assert_eq!(

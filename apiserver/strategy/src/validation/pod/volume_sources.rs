@@ -6,7 +6,7 @@ use super::projected::{downward_items, key_paths, mode, projected};
 use crate::validation::at::{At, Errors};
 use crate::validation::paths::descending;
 use crate::validation::volume_sources;
-use crate::validation::volume_sources::{require, the_only};
+use crate::validation::volume_sources::{only_source, require};
 use crate::validation::{object_meta, storage};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
@@ -50,12 +50,12 @@ const KINDS: &[&str] = &[
 pub fn validate(volume: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
     let mut found = false;
     for kind in KINDS {
-        if let Some(source) = the_only(volume, kind, found, errors) {
+        if let Some(source) = only_source(volume, kind, found, errors) {
             found = true;
             details(kind, &source, errors);
-            of_volume(kind, volume, &source, pod, errors);
+            in_pod_or_template(kind, volume, &source, pod, errors);
         }
-        // This rule holds for a second source, too.
+        // A second source has to obey this rule, too.
         let (name, source) = (volume.field("name"), volume.field(kind));
         if *kind == "iscsi" && volume_sources::has_long_portal(name.text(), &source) {
             errors.push(name.invalid_text(volume_sources::LONG_PORTAL));
@@ -66,12 +66,12 @@ pub fn validate(volume: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
     }
 }
 
-/// Checks names that are derived from those of the volume and the pod.
-fn of_volume(kind: &str, volume: &At<'_>, source: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
+/// Checks the parts of a source whose rules differ between pods and templates. `pod` is the name of a pod.
+fn in_pod_or_template(kind: &str, volume: &At<'_>, source: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
     let name = volume.field("name");
     match (kind, pod) {
         ("image", _) => {
-            // A template may leave it out.
+            // A template may leave the reference out.
             if pod.is_some() {
                 require(source, &["reference"], errors);
             }
@@ -87,6 +87,7 @@ fn of_volume(kind: &str, volume: &At<'_>, source: &At<'_>, pod: Option<&str>, er
     }
 }
 
+/// Checks the fields of a source by its kind.
 fn details(kind: &str, source: &At<'_>, errors: &mut Errors) {
     match kind {
         "emptyDir" => {
@@ -139,7 +140,7 @@ fn claim_template(template: &At<'_>, errors: &mut Errors) {
     let meta = template.field("metadata");
     object_meta::validate_annotations(&meta.field("annotations"), errors);
     meta.field("labels").check_labels(errors);
-    const OTHERS: [&str; 12] = [
+    const REFUSED: [&str; 12] = [
         "name",
         "generateName",
         "namespace",
@@ -153,7 +154,7 @@ fn claim_template(template: &At<'_>, errors: &mut Errors) {
         "ownerReferences",
         "finalizers",
     ];
-    for field in OTHERS.into_iter().filter(|field| !meta.field(field).is_empty()) {
+    for field in REFUSED.into_iter().filter(|field| !meta.field(field).is_empty()) {
         errors.push(meta.field(field).forbidden("cannot be set"));
     }
     storage::claim_spec(&template.field("spec"), errors);

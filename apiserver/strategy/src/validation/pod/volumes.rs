@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The valid volumes of a pod by name.
 pub type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
-/// Validates the volumes. `meta` is the metadata of a pod, after which generated claims are named; `None` for a
-/// template.
+/// Validates the volumes. `meta` is the metadata of a pod, whose name is part of the names of generated claims. It is
+/// `None` for a template.
 pub fn validate<'a>(volumes: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors) -> Volumes<'a> {
     let pod = meta.map(|meta| meta.field("name").text()).filter(|name| !name.is_empty());
-    let made: Vec<String> = pod.map_or_else(Vec::new, |pod| {
-        let own = volumes.items().filter(|volume| volume.field("ephemeral").is_set());
-        own.map(|volume| format!("{pod}-{}", volume.field("name").text())).collect()
+    let generated: Vec<String> = pod.map_or_else(Vec::new, |pod| {
+        let ephemeral = volumes.items().filter(|volume| volume.field("ephemeral").is_set());
+        ephemeral.map(|volume| format!("{pod}-{}", volume.field("name").text())).collect()
     });
     let mut valid = Volumes::new();
     for volume in volumes.items() {
@@ -33,7 +33,7 @@ pub fn validate<'a>(volumes: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors
             valid.insert(name, volume.value);
         }
         let claim = volume.down("persistentVolumeClaim.claimName");
-        if made.iter().any(|made| made == claim.text()) {
+        if generated.iter().any(|generated| generated == claim.text()) {
             errors.push(claim.invalid("must not reference a PVC that gets created for an ephemeral volume"));
         }
     }
@@ -42,10 +42,10 @@ pub fn validate<'a>(volumes: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors
 
 pub fn mounts(container: &At<'_>, volumes: &Volumes<'_>, errors: &mut Errors) {
     let devices = container.field("volumeDevices");
-    let device_of =
+    let in_devices =
         |field: &'static str| -> BTreeSet<&str> { devices.items().map(|device| device.field(field).text()).collect() };
     let mounts = container.field("volumeMounts");
-    let mut places = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     for mount in mounts.items() {
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         if name.is_empty() {
@@ -57,13 +57,13 @@ pub fn mounts(container: &At<'_>, volumes: &Volumes<'_>, errors: &mut Errors) {
         if path.is_empty() {
             errors.push(path.required(""));
         }
-        if !places.insert(path.text()) {
+        if !paths.insert(path.text()) {
             errors.push(path.invalid("must be unique"));
         }
-        if device_of("name").contains(name.text()) {
+        if in_devices("name").contains(name.text()) {
             errors.push(name.invalid("must not already exist in volumeDevices"));
         }
-        if device_of("devicePath").contains(path.text()) {
+        if in_devices("devicePath").contains(path.text()) {
             errors.push(path.invalid("must not already exist as a path in volumeDevices"));
         }
         sub_paths(&mount, &mounts, errors);
@@ -73,6 +73,7 @@ pub fn mounts(container: &At<'_>, volumes: &Volumes<'_>, errors: &mut Errors) {
     self::devices(&devices, &mounts, volumes, errors);
 }
 
+/// Checks `subPath` and `subPathExpr`, of which a mount may have one.
 fn sub_paths(mount: &At<'_>, mounts: &At<'_>, errors: &mut Errors) {
     // As in Kubernetes, the path is that of the list.
     let (path, expression) = (mount.field("subPath"), mount.field("subPathExpr"));
@@ -114,6 +115,7 @@ fn recursive_read_only(mount: &At<'_>, mounts: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks the block devices of a container.
 fn devices(devices: &At<'_>, mounts: &At<'_>, volumes: &Volumes<'_>, errors: &mut Errors) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in devices.items() {

@@ -1,4 +1,4 @@
-//! Warnings about pods that are valid, but probably not intended so.
+//! Returns the warnings about pods that are valid but probably a mistake.
 //!
 //! Corresponds to pkg/api/pod/warnings.go.
 
@@ -26,16 +26,16 @@ pub fn name(object: &At<'_>, old: Option<&At<'_>>, where_it_is_used: &str) -> Op
 /// Returns the warnings about a template that is new or has changed.
 pub fn template(template: &At<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    annotations_of_containers(template, &mut found);
+    container_annotations(template, &mut found);
     found.extend(spec(&template.field("spec")));
     for (key, at) in template.down("metadata.annotations").entries() {
-        let why = OLD_ANNOTATIONS.iter().find(|(old, _)| *old == key);
+        let why = DEPRECATED_ANNOTATIONS.iter().find(|(deprecated, _)| *deprecated == key);
         found.extend(why.map(|(_, why)| format!("{}: {why}", at.path)));
     }
     found
 }
 
-const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+const DEPRECATED_ANNOTATIONS: &[(&str, &str)] = &[
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
@@ -46,7 +46,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 ];
 
 /// Deprecated annotations whose keys end in a container's name, with the field of the container that replaces each.
-const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
+const DEPRECATED_CONTAINER_ANNOTATIONS: &[(&str, &str, &str)] = &[
     (app_armor::ANNOTATION, "appArmorProfile", r#"deprecated since v1.30; use the "appArmorProfile" field instead"#),
     (
         "container.seccomp.security.alpha.kubernetes.io/",
@@ -55,11 +55,11 @@ const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Warns about deprecated annotations of containers that have no such field.
-fn annotations_of_containers(pod: &At<'_>, found: &mut Vec<String>) {
+/// Warns about a deprecated annotation of a container, unless the field that replaces it is set.
+fn container_annotations(pod: &At<'_>, found: &mut Vec<String>) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in pod.field("spec").field(list).items() {
-            for (prefix, field, why) in OLD_ANNOTATIONS_OF_CONTAINERS {
+            for (prefix, field, why) in DEPRECATED_CONTAINER_ANNOTATIONS {
                 let key = format!("{prefix}{}", container.field("name").text());
                 let at = pod.down("metadata.annotations").key(&key);
                 if at.is_set() && !container.field("securityContext").field(field).is_set() {
@@ -71,7 +71,7 @@ fn annotations_of_containers(pod: &At<'_>, found: &mut Vec<String>) {
 }
 
 /// Deprecated labels of nodes.
-const OLD_LABELS: &[(&str, &str)] = &[
+const DEPRECATED_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
     ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),
     ("beta.kubernetes.io/instance-type", r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#),
@@ -82,7 +82,8 @@ const OLD_LABELS: &[(&str, &str)] = &[
     ("failure-domain.beta.kubernetes.io/zone", r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#),
 ];
 
-const OLD_VOLUMES: &[(&str, &str)] = &[
+/// Deprecated types of volumes.
+const DEPRECATED_VOLUMES: &[(&str, &str)] = &[
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
     ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
@@ -96,7 +97,7 @@ const OLD_VOLUMES: &[(&str, &str)] = &[
 fn spec(spec: &At<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (key, _) in spec.field("nodeSelector").entries() {
-        if let Some(why) = label_message(key) {
+        if let Some(why) = deprecated_label_warning(key) {
             found.push(format!("{}: {why}", spec.field("nodeSelector").key(key).path));
         }
     }
@@ -105,11 +106,11 @@ fn spec(spec: &At<'_>) -> Vec<String> {
     let required = node.down("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     for term in required.items().chain(preferred.items().map(|term| term.field("preference"))) {
         for expression in term.field("matchExpressions").items() {
-            old_label(&expression.field("key"), &mut found);
+            deprecated_label(&expression.field("key"), &mut found);
         }
     }
     for constraint in spec.field("topologySpreadConstraints").items() {
-        old_label(&constraint.field("topologyKey"), &mut found);
+        deprecated_label(&constraint.field("topologyKey"), &mut found);
         if !constraint.field("labelSelector").is_set() {
             let path = constraint.path_of("labelSelector");
             found.push(format!("{path}: a null labelSelector results in matching no pod"));
@@ -125,7 +126,7 @@ fn spec(spec: &At<'_>) -> Vec<String> {
         found.push(format!("{}: invalid empty name \"\"", secret.path_of("name")));
     }
     for volume in spec.field("volumes").items() {
-        for (kind, why) in OLD_VOLUMES.iter().filter(|(kind, _)| volume.field(kind).is_set()) {
+        for (kind, why) in DEPRECATED_VOLUMES.iter().filter(|(kind, _)| volume.field(kind).is_set()) {
             found.push(format!("{}: {why}", volume.path_of(kind)));
         }
         let (projected, sources) = (volume.field("projected"), volume.down("projected.sources"));
@@ -143,13 +144,14 @@ fn spec(spec: &At<'_>) -> Vec<String> {
     found
 }
 
-/// Returns the warning about a deprecated label.
-pub fn label_message(key: &str) -> Option<&'static str> {
-    OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
+/// Returns what a warning says about a label; `None` if the label is not deprecated.
+pub fn deprecated_label_warning(key: &str) -> Option<&'static str> {
+    DEPRECATED_LABELS.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-pub fn old_label(key: &At<'_>, found: &mut Vec<String>) {
-    if let Some(why) = label_message(key.text()) {
+/// Warns about a deprecated label.
+pub fn deprecated_label(key: &At<'_>, found: &mut Vec<String>) {
+    if let Some(why) = deprecated_label_warning(key.text()) {
         found.push(format!("{}: {} is {why}", key.path, key.text()));
     }
 }
@@ -167,11 +169,11 @@ fn affinity(affinity: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Ports by number and protocol, each with its definitions so far.
-type Seen = BTreeMap<(i64, String), Vec<(String, i64, String)>>;
+/// The definitions of ports so far, by number and protocol: path, host port and host IP of each.
+type PortDefinitions = BTreeMap<(i64, String), Vec<(String, i64, String)>>;
 
 fn containers(spec: &At<'_>, found: &mut Vec<String>) {
-    let mut ports = Seen::new();
+    let mut ports = PortDefinitions::new();
     for list in ["initContainers", "containers"] {
         for container in spec.field(list).items() {
             fractions(&container.field("resources"), found);
@@ -194,8 +196,8 @@ fn fractions(resources: &At<'_>, found: &mut Vec<String>) {
 /// Returns a warning if an amount is not a whole number of bytes.
 pub fn fraction(at: &At<'_>) -> Option<String> {
     let amount = Quantity::try_from(at.value).ok()?;
-    // As in Kubernetes, an amount counts in thousandths of 64 bits. An amount that is too large for them is reported
-    // as a fraction, unless it is too large for whole bytes, too.
+    // As in Kubernetes, thousandths of a byte are counted in 64 bits. An amount that is too large for them is reported
+    // as a fraction, unless its whole bytes are too large for 64 bits as well.
     let fits = amount <= Quantity::new(i64::MAX, amount.format());
     (fits && amount.milli_value() % 1000 != 0).then(|| {
         let amount = amount.to_string();
@@ -203,6 +205,7 @@ pub fn fraction(at: &At<'_>) -> Option<String> {
     })
 }
 
+/// Warns about a variable that hides an earlier one of the same name.
 fn environment(variables: &At<'_>, found: &mut Vec<String>) {
     let all: Vec<At<'_>> = variables.items().collect();
     for (index, variable) in all.iter().enumerate() {
@@ -214,8 +217,8 @@ fn environment(variables: &At<'_>, found: &mut Vec<String>) {
         let value = variable.field("value").text();
         let uses = format!("$({name})");
         let escaped = format!("$$({name})");
-        let builds_upon = value.replace(&escaped, "").contains(&uses);
-        if !builds_upon {
+        let extends_it = value.replace(&escaped, "").contains(&uses);
+        if !extends_it {
             found.push(format!(
                 "{}: hides previous definition of {name:?}, which may be dropped when using apply",
                 variable.path
@@ -224,12 +227,12 @@ fn environment(variables: &At<'_>, found: &mut Vec<String>) {
     }
 }
 
-fn duplicate_ports(ports: &At<'_>, seen: &mut Seen, found: &mut Vec<String>) {
+fn duplicate_ports(ports: &At<'_>, definitions: &mut PortDefinitions, found: &mut Vec<String>) {
     for port in ports.items() {
         let text = |field: &str| port.field(field).text().to_owned();
         let key = (port.field("containerPort").integer().unwrap_or(0), text("protocol"));
         let (host_port, host_ip) = (port.field("hostPort").integer().unwrap_or(0), text("hostIP"));
-        let before = seen.entry(key).or_default();
+        let before = definitions.entry(key).or_default();
         for (path, other_port, other_ip) in before.iter() {
             if *other_port == host_port && *other_ip == host_ip {
                 found.push(format!("{}: duplicate port definition with {path}", port.path));
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_are_fields_now_are_pointed_out() {
+    fn annotations_that_fields_have_replaced_are_deprecated() {
         let pod = |context: Value| {
             warnings(json!({
                 "apiVersion": "v1", "kind": "Pod",
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_half_a_byte() {
+    fn amounts_of_memory_are_whole_bytes() {
         let memory = |limit: &str, request: &str| {
             of_container(json!({"resources": {"limits": {"memory": limit}, "requests": {"memory": request}}}))
         };
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_variable_is_pointed_out_unless_it_is_built_upon() {
+    fn a_variable_hides_an_earlier_one_unless_it_extends_it() {
         let env = |second: &str| json!({"env": [{"name": "P", "value": "a"}, {"name": "P", "value": second}]});
         let hidden =
             "spec.containers[0].env[1]: hides previous definition of \"P\", which may be dropped when using apply";

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateOS and validateWindowsSecurityContextOptions of pkg/apis/core/validation.
 
-use super::annotations::LISTS;
+use super::all_containers;
 use crate::validation::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
@@ -11,8 +11,8 @@ const MAX_SPEC_BYTES: usize = 64 * 1024;
 const MAX_DOMAIN_CHARS: usize = 256;
 const MAX_USER_CHARS: usize = 104;
 
-/// Fields of a pod that Windows does not support.
-const OF_LINUX: &[&str] = &[
+/// Fields of a pod that only Linux supports.
+const LINUX_FIELDS: &[&str] = &[
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
     "hostUsers",
@@ -29,7 +29,8 @@ const OF_LINUX: &[&str] = &[
     "securityContext.supplementalGroupsPolicy",
     "securityContext.seLinuxChangePolicy",
 ];
-const OF_LINUX_IN_CONTAINERS: &[&str] = &[
+/// Fields of a container's security context that only Linux supports.
+const LINUX_CONTAINER_FIELDS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -42,11 +43,8 @@ const OF_LINUX_IN_CONTAINERS: &[&str] = &[
     "runAsGroup",
 ];
 
-fn containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> {
-    LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>())
-}
-
-pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
+/// Checks that a pod sets no field which its operating system does not support.
+pub fn operating_system(spec: &At<'_>, errors: &mut Errors) {
     let os = spec.field("os");
     if !os.is_set() {
         return;
@@ -54,7 +52,7 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
     match os.field("name").text() {
         "" => errors.push(os.field("name").required("")),
         "linux" => {
-            let contexts = containers(spec).map(|container| container.field("securityContext"));
+            let contexts = all_containers(spec).map(|container| container.field("securityContext"));
             for context in [spec.field("securityContext")].into_iter().chain(contexts) {
                 if context.field("windowsOptions").is_set() {
                     let why = "windows options cannot be set for a linux pod";
@@ -64,15 +62,16 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
         }
         "windows" => {
             let mut refuse = |at: At<'_>| {
-                // False and empty lists count as absent.
-                if at.is_set() && !(at.value.is_array() && at.is_empty()) && (at.is_true() || !is_flag(&at.path)) {
+                // An empty list counts as absent, and so does false if the field is no pointer in Kubernetes.
+                if at.is_set() && !(at.value.is_array() && at.is_empty()) && (at.is_true() || !is_plain_bool(&at.path))
+                {
                     errors.push(at.forbidden("cannot be set for a windows pod"));
                 }
             };
-            OF_LINUX.iter().for_each(|field| refuse(spec.down(field)));
-            for container in containers(spec) {
+            LINUX_FIELDS.iter().for_each(|field| refuse(spec.down(field)));
+            for container in all_containers(spec) {
                 let context = container.field("securityContext");
-                OF_LINUX_IN_CONTAINERS.iter().for_each(|field| refuse(context.field(field)));
+                LINUX_CONTAINER_FIELDS.iter().for_each(|field| refuse(context.field(field)));
             }
         }
         // As in Kubernetes, the path is that of `os`, not of its field `name`.
@@ -80,8 +79,8 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Boolean fields of the pod that are not pointers in Kubernetes.
-fn is_flag(path: &str) -> bool {
+/// Returns true for the path of a boolean field that is no pointer in Kubernetes.
+fn is_plain_bool(path: &str) -> bool {
     path.ends_with("hostPID") || path.ends_with("hostIPC")
 }
 
@@ -103,7 +102,7 @@ pub fn options(options: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a user name of the form `user` or `DOMAIN\user`.
+/// Returns the errors of a user name of the form `user` or `DOMAIN\user`.
 fn user_name(text: &str) -> Vec<String> {
     if text.is_empty() {
         return vec!["runAsUserName cannot be an empty string".to_owned()];
@@ -157,15 +156,15 @@ fn is_dns(domain: &str) -> bool {
 
 /// Checks that either all containers of a pod are HostProcess containers, or none.
 pub fn host_processes(spec: &At<'_>, errors: &mut Errors) {
-    let says = |context: &At<'_>| context.down("windowsOptions.hostProcess").value.as_bool();
-    let of_pod = says(&spec.field("securityContext"));
-    let all: Vec<bool> = containers(spec)
-        .map(|container| says(&container.field("securityContext")).or(of_pod).unwrap_or(false))
+    let host_process = |context: &At<'_>| context.down("windowsOptions.hostProcess").value.as_bool();
+    let of_pod = host_process(&spec.field("securityContext"));
+    let all: Vec<bool> = all_containers(spec)
+        .map(|container| host_process(&container.field("securityContext")).or(of_pod).unwrap_or(false))
         .collect();
     let place = At::new(spec.path.clone(), spec.value);
     if let Some(pod) = of_pod {
-        for container in containers(spec) {
-            if says(&container.field("securityContext")).is_some_and(|own| own != pod) {
+        for container in all_containers(spec) {
+            if host_process(&container.field("securityContext")).is_some_and(|own| own != pod) {
                 let at = container.down("securityContext.windowsOptions.hostProcess");
                 errors.push(
                     at.invalid(format!("pod hostProcess value must be identical if both are specified, was {pod}")),
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_refuses_what_only_the_other_has() {
+    fn an_operating_system_refuses_the_fields_of_the_other() {
         let windows =
             json!({"os": {"name": "windows"}, "hostPID": true, "securityContext": {"runAsUser": 1, "sysctls": []}});
         assert_eq!(
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn user_names_are_windows_own() {
+    fn user_names_have_the_form_of_windows() {
         for right in ["ContainerAdministrator", "NT AUTHORITY\\Local Service", "corp.example.com\\ann", "a b"] {
             assert_eq!(user_name(right), [""; 0], "{right}");
         }
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_the_host_use_its_network() {
+    fn host_process_containers_use_the_network_of_the_host() {
         let options = |host: bool| json!({"windowsOptions": {"hostProcess": host}});
         let container = |name: &str, host: bool| json!({"name": name, "image": "i", "securityContext": options(host)});
         let mixed = json!({"containers": [container("a", true), container("b", false)]});

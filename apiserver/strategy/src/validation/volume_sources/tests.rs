@@ -3,7 +3,7 @@
 use crate::testing::create;
 use serde_json::{Value, json};
 
-/// The errors of a source in a pod; the place of its volume is written `@`.
+/// Returns the errors of a source in a pod. `@` stands for the path of its volume.
 fn in_pod_named(volume: &str, source: &Value) -> Vec<String> {
     let mut of_pod = json!({"name": volume});
     of_pod.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
@@ -17,7 +17,7 @@ fn in_pod(source: &Value) -> Vec<String> {
     in_pod_named("v", source)
 }
 
-/// The same of a source in a persistent volume.
+/// Returns the errors of a source in a PersistentVolume. `@` stands for `spec`.
 fn in_volume_named(name: &str, source: &Value) -> Vec<String> {
     let mut volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
         "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
@@ -43,7 +43,7 @@ const MANAGED: &str = "/subscriptions/{sub-id}/resourcegroups/{group-name}/provi
 const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
 
 #[test]
-fn sources_say_the_same_in_both_holders() {
+fn most_sources_have_the_same_errors_in_pods_and_persistent_volumes() {
     let cases: Vec<(Value, Vec<String>)> = vec![
         (json!({"hostPath": {"path": "", "type": "Odd"}}), vec!["@.hostPath.path: Required value".into()]),
         (
@@ -205,7 +205,7 @@ fn sources_say_the_same_in_both_holders() {
         ),
     ];
     for (source, expected) in cases {
-        // A pod's references are within its namespace.
+        // References of a pod have no namespace.
         let mut of_pod = source.clone();
         for kind in ["cinder", "storageos"] {
             if let Some(secret) = of_pod.pointer_mut(&format!("/{kind}/secretRef")) {
@@ -252,7 +252,7 @@ fn a_registry_is_a_list_of_hosts_with_ports() {
     }
 }
 
-/// A name that begins as no initiator does gets another sentence in a pod.
+/// The error for a name of an unknown kind is longer in a pod.
 #[test]
 fn initiators_have_one_of_three_forms() {
     let (no_kind, no_form) = ("must be valid format starting with iqn, eui, or naa", "must be valid format");
@@ -291,7 +291,7 @@ fn iscsi_is_checked_in_this_order() {
     let bare = json!({"iscsi": {
         "targetPortal": "", "iqn": "", "lun": 256, "chapAuthSession": true, "initiatorName": "odd",
     }});
-    let told = |initiator: &str| {
+    let expected = |initiator: &str| {
         [
             "@.iscsi.targetPortal: Required value".to_owned(),
             "@.iscsi.iqn: Required value".to_owned(),
@@ -300,10 +300,10 @@ fn iscsi_is_checked_in_this_order() {
             format!("@.iscsi.initiatorname: Invalid value: \"odd\": {initiator}"),
         ]
     };
-    assert_eq!(in_pod(&bare), told("must be valid format starting with iqn, eui, or naa"));
-    assert_eq!(in_volume(&bare), told("must be valid format"));
+    assert_eq!(in_pod(&bare), expected("must be valid format starting with iqn, eui, or naa"));
+    assert_eq!(in_volume(&bare), expected("must be valid format"));
 
-    // The name of the secret is asked of a persistent volume alone.
+    // Only a PersistentVolume requires the name of the secret.
     let named = json!({"iscsi": {
         "targetPortal": "t", "iqn": "odd", "lun": -1, "chapAuthDiscovery": true, "secretRef": {"name": ""}, "initiatorName": "",
     }});
@@ -327,7 +327,7 @@ fn iscsi_is_checked_in_this_order() {
 }
 
 #[test]
-fn an_initiators_portal_and_volume_are_short() {
+fn the_length_of_volume_name_and_portal_is_limited_with_an_initiator_name() {
     let long = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is \
                 specified.";
     let iqn = "iqn.2001-04.com.example:disk";
@@ -360,7 +360,7 @@ fn an_initiators_portal_and_volume_are_short() {
 }
 
 #[test]
-fn a_driver_in_a_pod_reads_a_secret_beside_it() {
+fn a_csi_volume_of_a_pod_refers_to_a_secret_by_name() {
     assert_eq!(
         in_pod(&json!({"csi": {"driver": "D".repeat(64), "nodePublishSecretRef": {"name": ""}}})),
         ["@.csi.driver: Too long: may not be more than 63 bytes", "@.csi.nodePublishSecretRef.name: Required value",]
@@ -372,7 +372,7 @@ fn a_driver_in_a_pod_reads_a_secret_beside_it() {
 }
 
 #[test]
-fn a_persistent_volume_says_where_its_references_lead() {
+fn references_of_a_persistent_volume_have_a_namespace() {
     let secret = |name: &str| json!({"name": name, "namespace": ""});
     let cases: Vec<(Value, Vec<String>)> = vec![
         (
@@ -429,7 +429,7 @@ fn a_persistent_volume_says_where_its_references_lead() {
                 "@.csi.nodeExpandSecretRef.namespace: Required value".into(),
             ],
         ),
-        // A flexible volume is never one too many.
+        // A second source is no error if it is a flexVolume.
         (
             json!({"nfs": {"server": "s", "path": "/"}, "flexVolume": {"driver": ""}, "local": {"path": "/"}}),
             vec![
@@ -445,7 +445,7 @@ fn a_persistent_volume_says_where_its_references_lead() {
 }
 
 #[test]
-fn the_root_of_a_host_is_not_recycled() {
+fn a_host_path_to_the_root_is_not_recycled() {
     for (path, is_root) in [("/", true), ("//./", true), ("/a/..", true), ("/../..", true), ("/a", false), (".", false)]
     {
         let source = json!({"hostPath": {"path": path}, "persistentVolumeReclaimPolicy": "Recycle"});

@@ -18,7 +18,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
                      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 #[test]
-fn stateful_sets_are_judged_in_this_order() {
+fn errors_of_stateful_sets_have_this_order() {
     let set = changed(
         &web(),
         &[
@@ -34,7 +34,7 @@ fn stateful_sets_are_judged_in_this_order() {
             ("/spec/template/spec/containers/0/image", json!("")),
             ("/spec/template/spec/restartPolicy", json!("Never")),
             ("/spec/template/spec/activeDeadlineSeconds", json!(5)),
-            // These two are the controller's, which overwrites them.
+            // The controller overwrites these two, so they are not validated.
             ("/spec/template/spec/subdomain", json!("Bad_Sub")),
             ("/spec/template/spec/hostname", json!("Bad_Host")),
         ],
@@ -59,7 +59,7 @@ fn stateful_sets_are_judged_in_this_order() {
 }
 
 #[test]
-fn an_update_of_a_stateful_set_forgives_what_was_wrong_before() {
+fn an_update_does_not_validate_a_template_that_was_invalid_before() {
     let fixed = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                  'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' \
                  are forbidden";
@@ -78,7 +78,7 @@ fn an_update_of_a_stateful_set_forgives_what_was_wrong_before() {
 }
 
 #[test]
-fn metadata_of_a_stateful_sets_template_is_judged_twice() {
+fn metadata_of_a_stateful_sets_template_is_validated_twice() {
     let set = changed(&web(), &[("/spec/template/metadata/annotations", json!({"bad key!": "v"}))]);
     let errors = create(set);
     assert_eq!(errors.len(), 2, "{errors:?}");
@@ -99,7 +99,7 @@ fn of_labels(kind: &str) -> Value {
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
 #[test]
-fn deployments_are_judged_in_this_order() {
+fn errors_of_deployments_have_this_order() {
     let percent = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used \
                    for validation is '[0-9]+%')";
     let rolling = json!({"maxUnavailable": "101%", "maxSurge": "x"});
@@ -146,7 +146,7 @@ fn deployments_are_judged_in_this_order() {
 }
 
 #[test]
-fn a_selector_stays() {
+fn a_selector_is_immutable() {
     for kind in ["Deployment", "ReplicaSet", "DaemonSet"] {
         let mut other = of_labels(kind);
         other["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
@@ -166,7 +166,7 @@ fn counts_of_a_status_add_up() {
     let more = "cannot be greater than status.replicas";
     let status = json!({"observedGeneration": -1, "replicas": 1, "updatedReplicas": 2, "readyReplicas": 2,
         "availableReplicas": 3, "unavailableReplicas": -1, "terminatingReplicas": -1, "collisionCount": -1});
-    let told = |kind: &str, status: &Value| {
+    let errors = |kind: &str, status: &Value| {
         let mut new = of_labels(kind);
         new["status"] = status.clone();
         let mut old = of_labels(kind);
@@ -174,7 +174,7 @@ fn counts_of_a_status_add_up() {
         update_of("status", old, new)
     };
     assert_eq!(
-        told("Deployment", &status),
+        errors("Deployment", &status),
         [
             format!("status.observedGeneration: Invalid value: -1: {NEGATIVE}"),
             format!("status.unavailableReplicas: Invalid value: -1: {NEGATIVE}"),
@@ -187,14 +187,14 @@ fn counts_of_a_status_add_up() {
             "status.collisionCount: Invalid value: -1: cannot be decremented".to_owned(),
         ]
     );
-    // No count at all is less than 0 collisions.
+    // An absent count is less than 0.
     let decremented = "status.collisionCount: Invalid value: 0: cannot be decremented";
-    assert_eq!(told("Deployment", &json!({"replicas": 1})), [decremented]);
-    assert_eq!(told("Deployment", &json!({"replicas": 1, "collisionCount": 0})), [""; 0]);
+    assert_eq!(errors("Deployment", &json!({"replicas": 1})), [decremented]);
+    assert_eq!(errors("Deployment", &json!({"replicas": 1, "collisionCount": 0})), [""; 0]);
     let counts = json!({"currentNumberScheduled": -1, "numberMisscheduled": 9, "desiredNumberScheduled": 0,
         "numberReady": -1, "collisionCount": 1});
     assert_eq!(
-        told("DaemonSet", &counts),
+        errors("DaemonSet", &counts),
         [
             format!("status.currentNumberScheduled: Invalid value: -1: {NEGATIVE}"),
             format!("status.numberReady: Invalid value: -1: {NEGATIVE}"),

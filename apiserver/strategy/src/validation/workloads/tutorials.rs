@@ -1,4 +1,4 @@
-//! StatefulSets like those of Kubernetes' tutorials: all are accepted, and mistakes in them are found.
+//! Tests StatefulSets like those of Kubernetes' tutorials: they are accepted, and mistakes in them are reported.
 
 use crate::testing::{create, update};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn stateful_set(name: &str, pod: Value, claims: Value) -> Value {
     })
 }
 
-/// A web server with its pages in a PersistentVolumeClaim.
+/// Returns a web server with its pages in a PersistentVolumeClaim.
 pub fn web() -> Value {
     let nginx = json!({
         "name": "nginx", "image": "registry.example/nginx:1",
@@ -36,13 +36,14 @@ pub fn web() -> Value {
     )
 }
 
-/// A ZooKeeper ensemble with pod anti-affinity, exec probes, and a user of its own.
+/// Returns a ZooKeeper ensemble with pod anti-affinity, exec probes, and a user of its own.
 fn zookeeper() -> Value {
-    let apart = json!([{
+    let anti_affinity = json!([{
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["zk"]}]},
         "topologyKey": "kubernetes.io/hostname",
     }]);
-    let asks = json!({"exec": {"command": ["sh", "-c", "ready 2181"]}, "initialDelaySeconds": 10, "timeoutSeconds": 5});
+    let probe =
+        json!({"exec": {"command": ["sh", "-c", "ready 2181"]}, "initialDelaySeconds": 10, "timeoutSeconds": 5});
     let ports = json!([
         {"containerPort": 2181, "name": "client"},
         {"containerPort": 2888, "name": "server"},
@@ -52,11 +53,11 @@ fn zookeeper() -> Value {
         "name": "server", "image": "registry.example/zookeeper:3", "imagePullPolicy": "Always",
         "resources": {"requests": {"memory": "1Gi", "cpu": "0.5"}}, "ports": ports,
         "command": ["sh", "-c", "start --servers=3 --data_dir=/var/lib/zookeeper/data"],
-        "readinessProbe": asks, "livenessProbe": asks,
+        "readinessProbe": probe, "livenessProbe": probe,
         "volumeMounts": [{"name": "datadir", "mountPath": "/var/lib/zookeeper"}],
     });
     let pod = json!({
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti_affinity}},
         "containers": [server],
         "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
     });
@@ -66,7 +67,8 @@ fn zookeeper() -> Value {
     set
 }
 
-/// A replicated database: init containers and a backup container share the claim, and the template has other volumes.
+/// Returns a replicated database: init containers and a backup container share the claim, and the template has more
+/// volumes.
 fn mysql() -> Value {
     let data = json!({"name": "data", "mountPath": "/var/lib/mysql", "subPath": "mysql"});
     let conf = json!({"name": "conf", "mountPath": "/etc/mysql/conf.d"});
@@ -76,14 +78,14 @@ fn mysql() -> Value {
         {"name": "clone-mysql", "image": "registry.example/xtrabackup:1", "command": ["bash", "-c", "clone"],
          "volumeMounts": [data, conf]},
     ]);
-    let asks = json!({"exec": {"command": ["mysqladmin", "ping"]}, "initialDelaySeconds": 30, "periodSeconds": 10, "timeoutSeconds": 5});
+    let probe = json!({"exec": {"command": ["mysqladmin", "ping"]}, "initialDelaySeconds": 30, "periodSeconds": 10, "timeoutSeconds": 5});
     let containers = json!([
         {"name": "mysql", "image": "registry.example/mysql:5",
          "env": [{"name": "MYSQL_ALLOW_EMPTY_PASSWORD", "value": "1"}],
          "ports": [{"name": "mysql", "containerPort": 3306}],
          "volumeMounts": [data, conf],
          "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
-         "livenessProbe": asks, "readinessProbe": asks},
+         "livenessProbe": probe, "readinessProbe": probe},
         {"name": "xtrabackup", "image": "registry.example/xtrabackup:1",
          "ports": [{"name": "xtrabackup", "containerPort": 3307}],
          "command": ["bash", "-c", "serve-backups"],
@@ -95,7 +97,7 @@ fn mysql() -> Value {
     stateful_set("mysql", pod, json!([claim("data", "10Gi")]))
 }
 
-/// A Cassandra ring whose seeds are named after the StatefulSet, with a StorageClass.
+/// Returns a Cassandra ring whose seeds are named after the StatefulSet, with a StorageClass.
 fn cassandra() -> Value {
     let ports = json!([
         {"containerPort": 7000, "name": "intra-node"}, {"containerPort": 7001, "name": "tls-intra-node"},
@@ -142,7 +144,7 @@ fn a_mount_needs_a_volume_or_a_claim() {
 }
 
 #[test]
-fn a_claim_takes_the_place_of_a_volume_of_its_name() {
+fn a_claim_template_replaces_a_volume_of_the_same_name() {
     let mut set = web();
     // The volume has no source, but the claim template replaces it. A claim may be a block device, too.
     set["spec"]["template"]["spec"]["volumes"] = json!([{"name": "www"}, {"name": "b", "emptyDir": {}}]);

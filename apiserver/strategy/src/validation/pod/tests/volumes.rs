@@ -4,14 +4,14 @@ use super::errors;
 use serde_json::{Value, json};
 
 #[test]
-fn volumes_say_what_their_kind_needs() {
+fn a_volume_has_the_fields_that_its_kind_requires() {
     let volume = |source: Value| {
         let mut volume = json!({"name": "v"});
         volume.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
         errors(&[("/spec/volumes", json!([volume]))])
     };
     let cases: &[(Value, &[&str])] = &[
-        // A volume without a kind is an empty directory.
+        // A volume without a source defaults to an emptyDir.
         (json!({}), &[]),
         (
             json!({"emptyDir": {}, "cephfs": {"monitors": ["m"]}, "downwardAPI": {}}),
@@ -74,7 +74,7 @@ fn projected_sources_share_one_directory() {
 }
 
 #[test]
-fn claims_of_ephemeral_volumes_are_the_pods() {
+fn claims_of_ephemeral_volumes_have_the_name_of_the_pod() {
     let template = json!({"metadata": {"name": "n"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     assert_eq!(
         errors(&[(
@@ -92,7 +92,7 @@ fn claims_of_ephemeral_volumes_are_the_pods() {
 }
 
 #[test]
-fn mounts_and_devices_do_not_meet() {
+fn mounts_and_devices_have_different_names_and_paths() {
     let volumes = json!([{"name": "e", "emptyDir": {}}, {"name": "p", "persistentVolumeClaim": {"claimName": "c"}}]);
     let container = "spec.containers[0]";
     assert_eq!(
