@@ -100,8 +100,8 @@ impl Reviewer {
 
     /// Sends a review and returns the response, within a time limit. The error describes the request as Go's client
     /// does.
-    pub async fn ask(&self, review: &Value, limit: Duration) -> Result<Value, String> {
-        let answer = self.env.timeout(limit, self.ask_until_it_answers(review)).await;
+    pub async fn send(&self, review: &Value, limit: Duration) -> Result<Value, String> {
+        let answer = self.env.timeout(limit, self.send_with_retries(review)).await;
         answer.unwrap_or_else(|_| Err(self.failed("context deadline exceeded")))
     }
 
@@ -109,7 +109,7 @@ impl Reviewer {
         format!("Post {:?}: {why}", self.url)
     }
 
-    async fn ask_until_it_answers(&self, review: &Value) -> Result<Value, String> {
+    async fn send_with_retries(&self, review: &Value) -> Result<Value, String> {
         let mut pause = self.first_pause;
         for attempt in 1.. {
             let failure = match post(&self.client, &self.path, review, &self.answers).await {

@@ -84,7 +84,7 @@ impl Webhook {
     }
 
     /// Sends a body and reads a successful response. The error describes the request as Go's client does.
-    pub async fn ask(
+    pub async fn call(
         &self,
         context: WebhookContext<'_>,
         body: &Value,

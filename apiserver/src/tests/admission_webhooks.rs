@@ -408,7 +408,7 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
             attributes.versions.requested(),
         )
         .await?;
-        let failure = caller.ask(&hooks[0], attributes, &seen).await.err();
+        let failure = caller.call(&hooks[0], attributes, &seen).await.err();
         caller.judge(&hooks[0], attributes, caller.now(), None, failure).map(|_| ())
     });
     let refused = seen.await.error.unwrap();

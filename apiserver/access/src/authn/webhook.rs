@@ -61,7 +61,7 @@ impl WebhookTokens {
             });
             let (reviewer, wanted, implied) = (self.reviewer.clone(), wanted.to_vec(), self.api_audiences.clone());
             async move {
-                let answer = reviewer.ask(&review, LIMIT).await.inspect_err(|error| {
+                let answer = reviewer.send(&review, LIMIT).await.inspect_err(|error| {
                     tracing::error!(%error, "failed to make webhook authenticator request");
                 })?;
                 read(&answer, &wanted, &implied)

@@ -103,7 +103,7 @@ impl Webhook {
         if let Some(decision) = self.remembered.get(&key, self.env.now()) {
             return Verdict::of(decision);
         }
-        let answer = self.ask(&spec).await;
+        let answer = self.review(&spec).await;
         match answer.and_then(|answer| read(&answer)) {
             Ok(decision) => {
                 self.remember(attributes, key, &decision);
@@ -132,7 +132,7 @@ impl Webhook {
         Verdict { decision, error }
     }
 
-    async fn ask(&self, spec: &Value) -> Result<Value, String> {
+    async fn review(&self, spec: &Value) -> Result<Value, String> {
         let version = self.settings.version;
         let mut spec = spec.clone();
         if version == ReviewVersion::V1beta1
@@ -147,7 +147,7 @@ impl Webhook {
             "spec": spec,
         });
         let began = self.env.now();
-        let answer = self.reviewer.ask(&review, self.settings.timeout).await;
+        let answer = self.reviewer.send(&review, self.settings.timeout).await;
         let result = match &answer {
             Ok(_) => "success",
             Err(why) if why.ends_with("deadline exceeded") => "timeout",

@@ -106,7 +106,7 @@ impl Caller {
     }
 
     /// Calls the webhook, and passes on its audit annotations and warnings.
-    pub async fn ask(
+    pub async fn call(
         &self,
         hook: &Hook,
         attributes: &Attributes<'_>,
@@ -131,7 +131,7 @@ impl Caller {
         let limit = patience.map_or(hook.limit, |patience| patience.min(hook.limit));
         let context =
             WebhookContext { env: &self.env, clients: &self.clients, objects: attributes.lookup, users: &self.users };
-        let answer = webhook.ask(context, &question.to_value(), limit).await;
+        let answer = webhook.call(context, &question.to_value(), limit).await;
         let answer = answer.map_err(|error| not_called(error.message, error.code.unwrap_or(503)))?;
         let response = review::parse_response(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {
             InvalidResponse::Form(why) => not_called(why, 503),

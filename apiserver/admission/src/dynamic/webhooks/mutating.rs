@@ -31,7 +31,7 @@ impl MutatingAdmissionWebhook {
     /// Calls a webhook and returns the changed object, or `None` without a change.
     async fn call(&self, hook: &Hook, attributes: &Attributes<'_>, place: usize) -> Result<Option<Value>, Failure> {
         let seen = VersionedAttributes::of(attributes, place).await.map_err(Failure::Other)?;
-        let response = self.0.ask(hook, attributes, &seen).await?;
+        let response = self.0.call(hook, attributes, &seen).await?;
         let Some(changed) = patched(hook, attributes, &seen, &response)? else { return Ok(None) };
         restored(attributes, place, changed).await.map(Some).map_err(Failure::Other)
     }

@@ -28,7 +28,7 @@ impl ValidatingAdmissionWebhook {
         seen: &VersionedAttributes<'_>,
     ) -> Result<FailureIgnored, Status> {
         let began = self.0.now();
-        let failure = self.0.ask(hook, attributes, seen).await.err();
+        let failure = self.0.call(hook, attributes, seen).await.err();
         self.0.judge(hook, attributes, began, None, failure)
     }
 }

@@ -118,13 +118,13 @@ impl ImagePolicyWebhook {
         self.kept.keep(question, verdict.clone(), self.env.now(), ttl);
     }
 
-    async fn ask(&self, spec: Value) -> Result<Verdict, String> {
+    async fn review(&self, spec: Value) -> Result<Verdict, String> {
         let question = spec.to_string();
         if let Some(known) = self.kept.get(&question, self.env.now()) {
             return Ok(known);
         }
         let review = json!({"apiVersion": "imagepolicy.k8s.io/v1alpha1", "kind": "ImageReview", "spec": spec});
-        let answer = self.reviewer.ask(&review, LIMIT).await?;
+        let answer = self.reviewer.send(&review, LIMIT).await?;
         let verdict: Verdict = match &answer["status"] {
             Value::Null => Verdict::default(),
             status => serde_json::from_value(status.clone()).map_err(|error| error.to_string())?,
@@ -161,7 +161,7 @@ fn spec(attributes: &Attributes<'_>) -> Option<Value> {
 impl AdmissionPlugin for ImagePolicyWebhook {
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let Some(spec) = spec(attributes) else { return Ok(()) };
-        let verdict = match self.ask(spec).await {
+        let verdict = match self.review(spec).await {
             Ok(verdict) => verdict,
             Err(why) if self.default_allow => {
                 tracing::warn!(why, "image policy webhook fails, failing open");
