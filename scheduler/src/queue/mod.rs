@@ -66,9 +66,9 @@ type ActiveKey = (i64, Instant, u64);
 /// The order of a back-off queue: the window in which back-off ends, then the order of the active queue.
 type BackoffKey = (u64, ActiveKey);
 
-/// The part of the queue in which a pod is.
+/// The part of the queue that holds a pod, and its order there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum QueuePosition {
     Active(ActiveKey),
     Backoff(BackoffKey),
     /// Back-off after an error.
@@ -88,7 +88,7 @@ pub struct SchedulingQueue {
     error_backoff: BTreeMap<BackoffKey, String>,
     unschedulable: BTreeSet<(Instant, String)>,
     /// Every pod in the queue, by uid.
-    pods: BTreeMap<String, (QueuedPod, Place)>,
+    pods: BTreeMap<String, (QueuedPod, QueuePosition)>,
     /// Pods in a scheduling or binding cycle, by uid, with the number of events before the cycle began.
     in_flight: BTreeMap<String, u64>,
     /// Events since the oldest of those cycles began. They may help a pod whose cycle fails later.
@@ -129,14 +129,14 @@ impl SchedulingQueue {
         if self.in_flight.contains_key(info.uid()) {
             return self.record_event(event);
         }
-        let Some((queued, place)) = self.take(info.uid()) else { return self.add(info, now) };
+        let Some((queued, position)) = self.take(info.uid()) else { return self.add(info, now) };
         self.nominated.update(&old, info.clone());
         let may_fit = self.profile.may_become_schedulable(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued };
-        match place {
-            Place::Gated => self.activate(queued),
-            Place::Unschedulable(_) if may_fit => self.requeue(queued, now),
-            place => self.put(queued, place),
+        match position {
+            QueuePosition::Gated => self.activate(queued),
+            QueuePosition::Unschedulable(_) if may_fit => self.requeue(queued, now),
+            position => self.put(queued, position),
         }
     }
 
@@ -187,7 +187,7 @@ impl SchedulingQueue {
         if self.pods.contains_key(&uid) {
             return; // the pod was added again during its cycle
         }
-        if may_fit { self.requeue(queued, now) } else { self.put(queued, Place::Unschedulable(now)) }
+        if may_fit { self.requeue(queued, now) } else { self.put(queued, QueuePosition::Unschedulable(now)) }
     }
 
     /// Tries unschedulable pods again that the event may help.
@@ -292,7 +292,7 @@ impl SchedulingQueue {
     fn run_pre_enqueue(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
         let Err(rejection) = self.profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
         queued.rejected_by.insert(rejection.plugin);
-        self.put(queued, Place::Gated);
+        self.put(queued, QueuePosition::Gated);
         None
     }
 
@@ -304,38 +304,39 @@ impl SchedulingQueue {
 
     fn put_in_active(&mut self, queued: QueuedPod) {
         let key = self.active_key(&queued);
-        self.put(queued, Place::Active(key));
+        self.put(queued, QueuePosition::Active(key));
     }
 
     fn put_in_backoff(&mut self, queued: QueuedPod, window: u64) {
         let Some(queued) = self.run_pre_enqueue(queued) else { return };
         let key = (window, self.active_key(&queued));
-        let place = if queued.rejected_by.is_empty() { Place::ErrorBackoff(key) } else { Place::Backoff(key) };
-        self.put(queued, place);
+        let position =
+            if queued.rejected_by.is_empty() { QueuePosition::ErrorBackoff(key) } else { QueuePosition::Backoff(key) };
+        self.put(queued, position);
     }
 
-    fn put(&mut self, queued: QueuedPod, place: Place) {
+    fn put(&mut self, queued: QueuedPod, position: QueuePosition) {
         let uid = queued.info.uid().to_owned();
-        match place {
-            Place::Active(key) => drop(self.active.insert(key, uid.clone())),
-            Place::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
-            Place::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
-            Place::Unschedulable(since) => drop(self.unschedulable.insert((since, uid.clone()))),
-            Place::Gated => {}
+        match position {
+            QueuePosition::Active(key) => drop(self.active.insert(key, uid.clone())),
+            QueuePosition::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
+            QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
+            QueuePosition::Unschedulable(since) => drop(self.unschedulable.insert((since, uid.clone()))),
+            QueuePosition::Gated => {}
         }
-        self.pods.insert(uid, (queued, place));
+        self.pods.insert(uid, (queued, position));
     }
 
-    fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
-        let (queued, place) = self.pods.remove(uid)?;
-        match place {
-            Place::Active(key) => drop(self.active.remove(&key)),
-            Place::Backoff(key) => drop(self.backoff.remove(&key)),
-            Place::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
-            Place::Unschedulable(since) => drop(self.unschedulable.remove(&(since, uid.to_owned()))),
-            Place::Gated => {}
+    fn take(&mut self, uid: &str) -> Option<(QueuedPod, QueuePosition)> {
+        let (queued, position) = self.pods.remove(uid)?;
+        match position {
+            QueuePosition::Active(key) => drop(self.active.remove(&key)),
+            QueuePosition::Backoff(key) => drop(self.backoff.remove(&key)),
+            QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
+            QueuePosition::Unschedulable(since) => drop(self.unschedulable.remove(&(since, uid.to_owned()))),
+            QueuePosition::Gated => {}
         }
-        Some((queued, place))
+        Some((queued, position))
     }
 }
 
