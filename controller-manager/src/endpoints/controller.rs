@@ -12,6 +12,7 @@ use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, ap
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Pod, Service};
+use serde_json::Value;
 use std::sync::Arc;
 
 struct Controller {
@@ -78,8 +79,13 @@ impl Reconciler for Controller {
     }
 
     async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        apply(&actor.client, &actor.recorder, plan).await?;
-        if let Some(replaced) = observed.endpoints.as_deref().filter(|_| !plan.is_empty()) {
+        let answers = apply(&actor.client, &actor.recorder, plan).await?;
+        // Neither an update that changed nothing nor an event about a failure has replaced anything: the cache would be
+        // awaited in vain.
+        let version = |answer: &Value| answer["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        let written = answers.first().and_then(version);
+        let is_replaced = |old: &&Endpoints| written.is_some() && written != old.metadata.resource_version;
+        if let Some(replaced) = observed.endpoints.as_deref().filter(is_replaced) {
             self.tracker.record_replaced(replaced);
         }
         Ok(())
@@ -105,8 +111,9 @@ mod tests {
     use super::*;
     use crate::fixture;
     use client::Recorder;
-    use client_testing::FakeServer;
+    use client_testing::{FakeServer, Fault};
     use component_base::env::Env;
+    use proto::Status;
     use proto::kinds::IntOrString;
     use proto::kinds::api::core::v1::{ServicePort, ServiceSpec};
 
@@ -175,6 +182,37 @@ mod tests {
         controller.endpoints = Lister::of([on_server()]);
         round(&controller).await.unwrap();
         assert_eq!(ready_addresses(&on_server()), 1);
+        env.drain().await;
+    }
+
+    /// The update fails and an event says so. The next round updates the same version.
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_update_is_tried_again() {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let actor = Actor { recorder: Recorder::new(&client, "test", ""), client: client.clone() };
+        let mut controller = Controller {
+            services: Lister::of([service()]),
+            endpoints: Lister::of([]),
+            pods: Lister::of([pod(false)]),
+            tracker: Arc::default(),
+        };
+        let observed = controller.observe("default/web").unwrap();
+        let plan = controller.plan(&observed, fixture::at(0));
+        controller.apply(&actor, "default/web", &observed, &plan).await.unwrap();
+        let stored = Endpoints::decode_value(server.get("endpoints", "default/web").unwrap()).unwrap();
+        controller.endpoints = Lister::of([stored]);
+        controller.pods = Lister::of([pod(true)]);
+        let observed = controller.observe("default/web").unwrap();
+        let plan = controller.plan(&observed, fixture::at(0));
+        let answer = Status::internal("broken");
+        server.fault(Fault { path_contains: "PUT", answer, retry_after_s: None });
+        let error = controller.apply(&actor, "default/web", &observed, &plan).await.unwrap_err();
+        let reported = controller.recover(&observed, &error, fixture::at(0)).unwrap();
+        controller.apply(&actor, "default/web", &observed, &reported).await.unwrap();
+        let again = controller.observe("default/web").unwrap();
+        assert!(controller.consult(&client, again).await.unwrap().is_some(), "nothing was replaced");
         env.drain().await;
     }
 }
