@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/options DelegatingAuthentication and DelegatingAuthorization.
 
 use crate::client::Client;
+use crate::front_proxy::FrontProxy;
 use component_base::health_server::AccessCheck;
 use component_base::network::ConnectionInfo;
 use futures::future::BoxFuture;
@@ -27,6 +28,7 @@ pub type Questions = fn(&Parts) -> Vec<Value>;
 pub struct DelegatedAuth {
     client: Client,
     questions: Questions,
+    front_proxy: Option<FrontProxy>,
     /// Answers with their expiry, by caller and question.
     cache: Mutex<BTreeMap<(String, String), (Instant, Result<(), Status>)>>,
 }
@@ -39,7 +41,7 @@ fn path(parts: &Parts) -> Vec<Value> {
 
 impl DelegatedAuth {
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), questions: path, cache: Mutex::default() }
+        Self { client: client.clone(), questions: path, front_proxy: None, cache: Mutex::default() }
     }
 
     /// Replaces the permission for the path by others.
@@ -47,8 +49,20 @@ impl DelegatedAuth {
         Self { questions, ..self }
     }
 
+    /// Believes proxies with certificates of the request-header authority about their users.
+    pub fn trusting(self, front_proxy: FrontProxy) -> Self {
+        Self { front_proxy: Some(front_proxy), ..self }
+    }
+
+    fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
+        let connection = parts.extensions.get::<ConnectionInfo>();
+        let by_proxy =
+            self.front_proxy.as_ref().zip(connection).and_then(|(proxy, c)| proxy.user_of(c, &parts.headers));
+        by_proxy.map_or_else(|| caller(parts), |user| Ok(Caller::Known { user }))
+    }
+
     async fn decide(&self, parts: &Parts) -> Result<(), Status> {
-        let caller = caller(parts)?;
+        let caller = self.caller_of(parts)?;
         let mut answer = Err(Status::forbidden("", "", "", "nothing was asked"));
         for question in (self.questions)(parts) {
             answer = self.decide_one(&caller, &question).await;
@@ -128,7 +142,10 @@ fn forbidden(user: &str, question: &Value) -> Status {
     let why = match question.get("resourceAttributes") {
         Some(_) => {
             let of = |key| text("resourceAttributes", key);
-            let resource = format!("{}/{}", of("resource"), of("subresource"));
+            let resource = match of("subresource") {
+                none if none.is_empty() => of("resource"),
+                subresource => format!("{}/{subresource}", of("resource")),
+            };
             format!("User {user:?} cannot {} resource {resource:?} {:?}", of("verb"), of("name"))
         }
         None => {

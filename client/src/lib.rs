@@ -39,6 +39,7 @@ pub mod events;
 pub mod leader;
 
 // Running a component: its port, access checks and leader election.
+pub mod front_proxy;
 pub mod delegated_auth;
 pub mod component;
 

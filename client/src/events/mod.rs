@@ -213,16 +213,20 @@ impl Recorder {
     }
 
     pub fn record(&self, spec: EventSpec) {
-        let now = self.env.wall();
+        self.record_at(spec, self.env.wall());
+    }
+
+    /// Records an event that occurred at `at`.
+    pub fn record_at(&self, spec: EventSpec, at: Timestamp) {
         let occurrence = Occurrence {
-            name: self.names.next(&spec.regarding.name, now),
+            name: self.names.next(&spec.regarding.name, self.env.wall()),
             spec,
             component: self.component.clone(),
             host: self.host.clone(),
             identity: self.identity.clone(),
             count: 1,
-            first_at: now,
-            last_at: now,
+            first_at: at,
+            last_at: at,
         };
         if let Err(refused) = self.queue.try_send(occurrence) {
             let reason = match &refused {

@@ -406,6 +406,9 @@ impl State {
         if self.existing(target, &name).is_ok() {
             return Err(Status::already_exists("", &target.collection, &name));
         }
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = json!(format!("uid-{}", self.revision + 1));
+        }
         Ok(self.write(&target.collection, object))
     }
 

@@ -37,6 +37,9 @@ pub struct ServingOptions {
     /// Certificate and key for clients that ask for these names, or for those in the certificate: CERT,KEY[:NAMES]
     #[arg(long, value_name = "CERT,KEY")]
     pub tls_sni_cert_key: Vec<String>,
+    /// Authority (request-header CA) of the authenticating proxies' certificates, PEM.
+    #[arg(skip)]
+    pub proxy_ca_file: Option<PathBuf>,
     /// Certificate that is served if no file is given.
     #[arg(skip)]
     pub in_memory: Option<InMemory>,
@@ -84,7 +87,11 @@ impl ServingOptions {
             cert,
             key,
             client_ca,
-            proxy_ca: None,
+            proxy_ca: self
+                .proxy_ca_file
+                .as_ref()
+                .map(|path| read_file("requestheader-client-ca-file", path))
+                .transpose()?,
             named: self.named()?.iter().map(SniFiles::read).collect::<Result<_, _>>()?,
             policy: policy.map_err(invalid("tls-cipher-suites"))?,
         })
@@ -92,7 +99,7 @@ impl ServingOptions {
 
     /// Returns the files that `tls` reads.
     pub fn files(&self) -> Vec<PathBuf> {
-        let own = [&self.tls_cert_file, &self.tls_private_key_file, &self.client_ca_file];
+        let own = [&self.tls_cert_file, &self.tls_private_key_file, &self.client_ca_file, &self.proxy_ca_file];
         let named = self.named().unwrap_or_default();
         let named = named.into_iter().flat_map(|files| [files.cert, files.key]);
         own.into_iter().flatten().cloned().chain(named).collect()
