@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/registry/core/pod/rest/log.go and LogLocation in pkg/registry/core/pod/strategy.go.
 
-use super::{Call, container_choice};
+use super::{Call, container_choice, log_messages};
 use crate::answer;
 use crate::node_agents::Agent;
 use axum::body::Body;
@@ -40,8 +40,12 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     if found.status() != StatusCode::OK {
         return Err(agent_error(found, name).await);
     }
+    let log = call.server.upstreams.node_agents.streamed(found.into_body(), permit);
+    if log_messages::is_requested(call.headers()) {
+        return Ok(log_messages::answer(call, log).await);
+    }
     let mut answer = answer::response(200, "text/plain", Bytes::new());
-    *answer.body_mut() = call.server.upstreams.node_agents.streamed(found.into_body(), permit);
+    *answer.body_mut() = log;
     Ok(answer)
 }
 

@@ -14,6 +14,7 @@ pub mod eviction;
 pub mod get;
 pub mod list;
 pub mod log;
+mod log_messages;
 pub mod non_resource;
 mod numeric_annotations;
 pub mod patch;

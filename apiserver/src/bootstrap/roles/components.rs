@@ -179,13 +179,18 @@ pub const COMPONENTS: &[RoleRow] = &[
             "get,list,patch,update,watch core persistentvolumeclaims",
         ],
     ),
-    // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and does
-    // all else as the node concerned, by constrained impersonation of arbitrary nodes; the Node authorizer judges
-    // what a node may do.
+    // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and
+    // Services with their endpoints for the network of containers, and deletes the Nodes of machines that have left, as
+    // a cloud controller does. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;
+    // the Node authorizer judges what a node may do.
     (
         "system:orrery:node-fleet",
         &[
-            "list,watch core nodes,pods",
+            "list,watch core nodes,pods,services",
+            "list,watch discovery.k8s.io endpointslices",
+            "list,watch core configmaps orrery-behaviour,orrery-fleet",
+            "delete core nodes",
+            "list,watch kwok.x-k8s.io stages",
             "create authentication.k8s.io tokenreviews",
             "create authorization.k8s.io subjectaccessreviews",
             "impersonate:arbitrary-node authentication.k8s.io nodes",
