@@ -63,6 +63,17 @@ impl PodAddresses {
         }
     }
 
+    /// Returns the uid of the pod that has an address.
+    pub fn pod_at(&self, address: IpAddr) -> Option<String> {
+        self.uid_of.get(&address).cloned()
+    }
+
+    /// Releases all addresses, and goes on after the last one that was given.
+    pub fn release_all(&mut self) {
+        self.by_uid.clear();
+        self.uid_of.clear();
+    }
+
     pub fn release(&mut self, uid: &str) {
         if let Some(address) = self.by_uid.remove(uid) {
             self.uid_of.remove(&address);

@@ -2,7 +2,18 @@
 //!
 //! Corresponds to k8s.io/kubelet/config/v1beta1.
 
-use component_base::options::config_file::{Field, FileKind, flag, gates, ignored};
+use crate::machines::shutdown::GracePeriod;
+use crate::template;
+use component_base::options::config_file::{Field, FileKind, flag, gates, ignored, own};
+use proto::kinds::api::core::v1::Taint;
+use serde_json::Value;
+use stages::reader::Reader;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Fields that are lists of objects.
+const TAINTS: &str = "registerWithTaints";
+const SHUTDOWN_BY_PRIORITY: &str = "shutdownGracePeriodByPodPriority";
 
 pub const KUBELET_CONFIGURATION: FileKind = FileKind {
     api_version: "kubelet.config.k8s.io/v1beta1",
@@ -48,47 +59,47 @@ const ACCESS: &[Field] = &[
 
 const NODE: &[Field] = &[
     flag("nodeLeaseDurationSeconds", "node-lease-duration").in_unit("s"),
-    ignored("nodeStatusMaxImages"),
+    flag("nodeStatusMaxImages", "node-status-max-images"),
     flag("nodeStatusReportFrequency", "node-status-report-frequency"),
     flag("nodeStatusUpdateFrequency", "node-status-update-frequency"),
-    ignored("providerID"),
+    flag("providerID", "provider-id"),
     ignored("registerNode"),
-    ignored("registerWithTaints"),
-    ignored("shutdownGracePeriod"),
-    ignored("shutdownGracePeriodByPodPriority"),
-    ignored("shutdownGracePeriodCriticalPods"),
+    own(TAINTS),
+    flag("shutdownGracePeriod", "shutdown-grace-period"),
+    own(SHUTDOWN_BY_PRIORITY),
+    flag("shutdownGracePeriodCriticalPods", "shutdown-grace-period-critical-pods"),
 ];
 
 const RESOURCES: &[Field] = &[
     ignored("cpuCFSQuota"),
     ignored("cpuCFSQuotaPeriod"),
-    ignored("cpuManagerPolicy"),
-    ignored("cpuManagerPolicyOptions"),
+    flag("cpuManagerPolicy", "cpu-manager-policy"),
+    flag("cpuManagerPolicyOptions", "cpu-manager-policy-options"),
     ignored("cpuManagerReconcilePeriod"),
     ignored("enforceNodeAllocatable"),
     flag("kubeReserved", "kube-reserved"),
     flag("maxPods", "max-pods"),
-    ignored("memoryManagerPolicy"),
+    flag("memoryManagerPolicy", "memory-manager-policy"),
     ignored("memorySwap.swapBehavior"),
     ignored("memoryThrottlingFactor"),
     ignored("podPidsLimit"),
     flag("podsPerCore", "pods-per-core"),
     ignored("qosReserved"),
     ignored("reservedMemory"),
-    ignored("reservedSystemCPUs"),
+    flag("reservedSystemCPUs", "reserved-cpus"),
     flag("systemReserved", "system-reserved"),
-    ignored("topologyManagerPolicy"),
+    flag("topologyManagerPolicy", "topology-manager-policy"),
     ignored("topologyManagerPolicyOptions"),
-    ignored("topologyManagerScope"),
+    flag("topologyManagerScope", "topology-manager-scope"),
 ];
 
 const EVICTION: &[Field] = &[
     flag("evictionHard", "eviction-hard").joined_by("<"),
-    ignored("evictionMaxPodGracePeriod"),
-    ignored("evictionMinimumReclaim"),
-    ignored("evictionPressureTransitionPeriod"),
-    ignored("evictionSoft"),
-    ignored("evictionSoftGracePeriod"),
+    flag("evictionMaxPodGracePeriod", "eviction-max-pod-grace-period"),
+    flag("evictionMinimumReclaim", "eviction-minimum-reclaim"),
+    flag("evictionPressureTransitionPeriod", "eviction-pressure-transition-period"),
+    flag("evictionSoft", "eviction-soft").joined_by("<"),
+    flag("evictionSoftGracePeriod", "eviction-soft-grace-period"),
     ignored("mergeDefaultEvictionSettings"),
 ];
 
@@ -104,9 +115,9 @@ const CONTAINERS: &[Field] = &[
     ignored("containerRuntimeEndpoint"),
     ignored("crashLoopBackOff.maxContainerRestartPeriod"),
     ignored("enableControllerAttachDetach"),
-    ignored("fileCheckFrequency"),
+    flag("fileCheckFrequency", "file-check-frequency"),
     ignored("hairpinMode"),
-    ignored("httpCheckFrequency"),
+    flag("httpCheckFrequency", "http-check-frequency"),
     ignored("iptablesDropBit"),
     ignored("iptablesMasqueradeBit"),
     ignored("localStorageCapacityIsolation"),
@@ -117,8 +128,8 @@ const CONTAINERS: &[Field] = &[
     ignored("runOnce"),
     ignored("runtimeRequestTimeout"),
     ignored("seccompDefault"),
-    ignored("staticPodPath"),
-    ignored("staticPodURL"),
+    flag("staticPodPath", "pod-manifest-path"),
+    flag("staticPodURL", "manifest-url"),
     ignored("staticPodURLHeader"),
     ignored("syncFrequency"),
     ignored("userNamespaces"),
@@ -127,17 +138,17 @@ const CONTAINERS: &[Field] = &[
 ];
 
 const IMAGES: &[Field] = &[
-    ignored("imageGCHighThresholdPercent"),
-    ignored("imageGCLowThresholdPercent"),
+    flag("imageGCHighThresholdPercent", "image-gc-high-threshold"),
+    flag("imageGCLowThresholdPercent", "image-gc-low-threshold"),
     ignored("imageMaximumGCAge"),
-    ignored("imageMinimumGCAge"),
+    flag("imageMinimumGCAge", "minimum-image-ttl-duration"),
     ignored("imagePullCredentialsVerificationPolicy"),
     ignored("imageServiceEndpoint"),
-    ignored("maxParallelImagePulls"),
+    flag("maxParallelImagePulls", "max-parallel-image-pulls"),
     ignored("preloadedImagesVerificationAllowlist"),
     ignored("registryBurst"),
     ignored("registryPullQPS"),
-    ignored("serializeImagePulls"),
+    flag("serializeImagePulls", "serialize-image-pulls"),
 ];
 
 const SYSTEM: &[Field] = &[
@@ -161,3 +172,66 @@ const SYSTEM: &[Field] = &[
     ignored("systemReservedCgroup"),
     ignored("tracing"),
 ];
+
+/// The fields of a file that no flag can say.
+#[derive(Debug, Default, PartialEq)]
+pub struct OwnFields {
+    pub taints: Option<Vec<Taint>>,
+    pub shutdown_by_priority: Vec<GracePeriod>,
+}
+
+impl OwnFields {
+    /// Reads the fields; the error names every mistake.
+    pub fn read(own: &BTreeMap<&'static str, Value>) -> Result<Self, String> {
+        let mut reader = Reader::default();
+        let mut items = |name: &'static str| match own.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::Array(items)) => Some(items.as_slice()),
+            Some(_) => {
+                reader.report(name, "must be a list");
+                None
+            }
+        };
+        let (taints, periods) = (items(TAINTS), items(SHUTDOWN_BY_PRIORITY));
+        let taints = taints.map(|items| template::read_taints(&mut reader, items, TAINTS));
+        let mut read = Self { taints, shutdown_by_priority: Vec::new() };
+        for (index, item) in periods.unwrap_or_default().iter().enumerate() {
+            let path = format!("{SHUTDOWN_BY_PRIORITY}[{index}]");
+            let Some(fields) = reader.object(item, &path, &["priority", "shutdownGracePeriodSeconds"]) else {
+                continue;
+            };
+            let number = |name| fields.get(name).map_or(Some(0), Value::as_i64);
+            let period_s = number("shutdownGracePeriodSeconds").and_then(|seconds| u64::try_from(seconds).ok());
+            match (number("priority").and_then(|priority| i32::try_from(priority).ok()), period_s) {
+                (Some(priority), Some(period_s)) => {
+                    let period = Duration::from_secs(period_s);
+                    read.shutdown_by_priority.push(GracePeriod { priority, period });
+                }
+                _ => reader.report(path, "must have a priority and a number of seconds that is not negative"),
+            }
+        }
+        let problems: Vec<String> = reader.problems.iter().map(ToString::to_string).collect();
+        if problems.is_empty() { Ok(read) } else { Err(problems.join("; ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lists_of_objects_are_read() {
+        let own = |taints: Value, periods: Value| BTreeMap::from([(TAINTS, taints), (SHUTDOWN_BY_PRIORITY, periods)]);
+        let taint = json!({"key": "gpu", "value": "true", "effect": "NoSchedule"});
+        let period = json!({"priority": 100_000, "shutdownGracePeriodSeconds": 10});
+        let read = OwnFields::read(&own(json!([taint]), json!([period]))).unwrap();
+        assert_eq!(read.taints.unwrap()[0].key, "gpu");
+        assert_eq!(read.shutdown_by_priority, [GracePeriod { priority: 100_000, period: Duration::from_secs(10) }]);
+        assert_eq!(OwnFields::read(&BTreeMap::new()), Ok(OwnFields::default()));
+        let refused = OwnFields::read(&own(json!([{"key": "gpu", "effect": "Never"}]), json!([{"priority": "high"}])));
+        let expected = "registerWithTaints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute; \
+                        shutdownGracePeriodByPodPriority[0]: must have a priority and a number of seconds that is not negative";
+        assert_eq!(refused, Err(expected.to_owned()));
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/kubelet. Machines and containers are simulated; everything that the API server sees of them
 //! is what a kubelet would write. The modules stand floor by floor: each one uses only those above it. Read
-//! `pod::lifecycle` first, then `fleet`.
+//! `pod_life::lifecycle` first, then `fleet`.
 
 // The command line, and how a node gets its certificate.
 pub mod certificate;
@@ -10,38 +10,56 @@ pub mod flags;
 pub mod config_file;
 pub mod config;
 
+// What files and ConfigMaps say about the machines. Pure.
+pub mod documents;
+pub mod template;
+pub mod machines;
+
 // One node: its machine, its Node and Lease objects, the addresses of its pods. No IO.
-pub mod images;
-pub mod image_name;
 pub mod machine;
+pub mod plan;
 pub mod node;
 pub mod lease;
 pub mod addresses;
 
-// The life of a pod. Pure.
-pub mod pod;
+// Which pod goes when the node runs out of something. Pure.
+pub mod eviction;
+pub mod image_gc;
 
-// The processes of containers.
+// Pods that a node has from elsewhere than the API server.
+pub mod static_pods;
+
+// The processes of containers, and the objects that they refer to.
+pub mod objects;
+pub mod network;
 pub mod runtime;
+
+// How users change the behaviour of pods and nodes.
+pub mod behaviour;
 
 // All nodes of the process: the work queues, and what is written to the API server.
 pub mod fleet;
 
-// What a node's agent serves.
+// What a node's agent serves, and the usage of all nodes.
 pub mod agent;
+pub mod metrics_api;
 
 use crate::certificate::Bootstrap;
 pub use crate::config::{Config, Settings};
+use crate::eviction::manager::EvictionSettings;
 use crate::fleet::Fleet;
+use crate::runtime::gateway;
 use client::Client;
 use client::ConnectError;
 use client::component::{Component, Error};
 use client::delegated_auth::DelegatedAuth;
+use client::front_proxy::FrontProxy;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::kubeconfig;
 use component_base::options::ServingOptions;
-use serde_json::json;
+use http::request::Parts;
+use serde_json::{Value, json};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBELET_PORT, original: "kubelet" };
@@ -50,8 +68,13 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let version = config.original.version().to_owned();
-    let Config { client, serving, mut settings, advertise_endpoint, bootstrapping, .. } = config.with_file()?;
+    let Config { client, mut serving, mut settings, advertise_endpoint, metrics_api, bootstrapping, .. } =
+        config.with_file()?;
+    settings.templates = template::file::read(&settings.node_template_files)?;
+    settings.failure_models = machines::failure_file::read(&settings.failure_model_files)?;
     settings.check()?;
+    settings.stages = behaviour::files::read(&settings.stage_files)?;
+    EvictionSettings::of(&settings)?;
     settings.version = version;
     let cert_dir = bootstrapping.cert_dir;
     if let Some(path) = bootstrapping.bootstrap_kubeconfig {
@@ -61,17 +84,29 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         let rotates = bootstrapping.rotate_certificates;
         settings.bootstrap = Some(Bootstrap { connection, rotates, cert_dir: Some(cert_dir.clone()) });
     }
+    serving.proxy_ca_file = metrics_api.requestheader_client_ca_file;
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
+    let anonymous = gateway::anonymous(&env, &client.connection().map_err(ConnectError::from)?);
     let client = COMPONENT.connect(&env, &client)?;
     let serving = COMPONENT.with_certificate(&env, serving, Some(&cert_dir))?;
-    let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});
+    let configz = json!({"nodes": plan::node_count(&settings), "nodeNamePrefix": settings.node_name_prefix});
     settings.agent_endpoint = advertise_endpoint.or_else(|| own_endpoint(&serving));
     let (fleet, informers) = Fleet::new(client.in_env(&env), settings, env);
-    let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).pages(agent::routes::routes(fleet.clone()));
-    let gate = DelegatedAuth::new(&client).asking(agent::access::questions);
+    if let Some(anonymous) = anonymous {
+        fleet.open_gateway(anonymous);
+    }
+    let pages = agent::routes::routes(fleet.clone()).merge(metrics_api::routes(fleet.clone()));
+    let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).pages(pages);
+    let front_proxy = FrontProxy { allowed_names: metrics_api.requestheader_allowed_names };
+    let gate = DelegatedAuth::new(&client).asking(questions).trusting(front_proxy);
     COMPONENT.serve_behind(gate, &client, &serving, pages).await?;
     fleet.start(informers).await;
     Ok(())
+}
+
+/// Returns the permissions that a request needs.
+fn questions(parts: &Parts) -> Vec<Value> {
+    metrics_api::access::questions(parts).unwrap_or_else(|| agent::access::questions(parts))
 }
 
 /// Returns the address at which this machine reaches the port; `None` when nothing is served.

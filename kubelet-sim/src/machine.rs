@@ -4,8 +4,9 @@
 //! and the node's number, so a machine stays the same when its agent restarts.
 
 use crate::config::{CloudProvider, Settings};
-use crate::images::fingerprint;
 use ipnet::{IpNet, Ipv4Net};
+use pod_life::images::fingerprint;
+use pod_life::numa::NumaAmount;
 use proto::kinds::api::core::v1::{NodeSystemInfo, Taint};
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::meta::quantity::Quantity as Amount;
@@ -26,9 +27,16 @@ pub struct Machine {
     /// The second address, in a dual-stack cluster.
     address_v6: Ipv6Addr,
     pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Images that are on the disk from the start.
+    pub images: Vec<String>,
+    /// Range of its pods that the node registers with; `None` while the control plane gives it one.
+    pub pod_range: Option<Ipv4Net>,
     pub capacity: BTreeMap<String, Quantity>,
     /// The part of the capacity that is left for pods.
     pub allocatable: BTreeMap<String, Quantity>,
+    /// The memory that is reserved for daemons; they use all of it.
+    pub reserved_memory_bytes: i64,
     /// The port of the node's agent, as its status says.
     pub port: u16,
     /// The address at which the agent really listens; `None` when it serves nothing.
@@ -40,28 +48,81 @@ pub struct Machine {
     pub taints: Vec<Taint>,
     /// True when a cloud controller must identify the machine before pods are scheduled to it.
     pub is_in_cloud: bool,
+    pub provider_id: Option<String>,
+    /// The handlers of its container runtimes, beside the default one.
+    pub runtime_handlers: Vec<String>,
+    /// What its kubelet can do that older ones cannot, sorted.
+    pub declared_features: Vec<&'static str>,
+    pub max_reported_images: usize,
+}
+
+fn v4(ip: &IpAddr) -> Option<Ipv4Addr> {
+    if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }
+}
+
+fn v6(ip: &IpAddr) -> Option<Ipv6Addr> {
+    if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }
 }
 
 impl Machine {
     pub fn new(settings: &Settings, number: u32) -> Self {
-        let name = settings.node_name(number);
+        Self::named(settings, number, settings.node_name(number))
+    }
+
+    /// Returns the machine with this number under a name of its own.
+    pub fn named(settings: &Settings, number: u32, name: String) -> Self {
         // The first addresses of the range are the network's and its gateway's.
         let address = Ipv4Addr::from(u32::from(settings.node_cidr.network()).wrapping_add(number + 2));
+        let address_v6 = Ipv6Addr::from(u128::from(SECOND_NODE_NETWORK) + u128::from(number) + 2);
         let capacity = capacity(settings);
         Self {
             labels: labels(settings, &name, number),
+            annotations: BTreeMap::new(),
+            images: Vec::new(),
+            pod_range: None,
             allocatable: allocatable(settings, &capacity),
             capacity,
+            reserved_memory_bytes: reserved_milli(settings, "memory") / 1000,
             taints: settings.register_with_taints.clone(),
             port: settings.port,
             agent_endpoint: settings.agent_endpoint.clone(),
             system: system(&name, &settings.version),
             fallback_pod_range: fallback_pod_range(settings.fallback_pod_cidr, number),
             is_in_cloud: settings.cloud_provider == CloudProvider::External,
+            provider_id: Some(settings.provider_id.clone()).filter(|id| !id.is_empty()),
+            runtime_handlers: settings.runtime_handlers.clone(),
+            declared_features: declared_features(settings),
+            max_reported_images: usize::try_from(settings.node_status_max_images).unwrap_or(usize::MAX),
             name,
-            address,
-            address_v6: Ipv6Addr::from(u128::from(SECOND_NODE_NETWORK) + u128::from(number) + 2),
+            address: settings.node_ip.iter().find_map(v4).unwrap_or(address),
+            address_v6: settings.node_ip.iter().find_map(v6).unwrap_or(address_v6),
         }
+    }
+
+    /// Returns what each NUMA node has for pods. The reserved CPUs are those of the first one, then those of the next.
+    pub fn numa_amounts(&self, numa_nodes: u8, reserved_cpus: i64) -> Vec<NumaAmount> {
+        let nodes = i64::from(numa_nodes.max(1));
+        let mut reserved = reserved_cpus;
+        let amount = |_| {
+            let cpus = self.capacity_of("cpu") / nodes;
+            let taken = reserved.min(cpus);
+            reserved -= taken;
+            NumaAmount { cpus: cpus - taken, memory_bytes: self.memory_for_pods() / nodes }
+        };
+        (0..nodes).map(amount).collect()
+    }
+
+    fn memory_for_pods(&self) -> i64 {
+        self.allocatable
+            .get("memory")
+            .and_then(|memory| Amount::parse(&memory.0).ok())
+            .map_or(0, |memory| memory.value())
+    }
+
+    /// Returns the capacity of a resource, in its unit; 0 of one that the machine does not have.
+    pub fn capacity_of(&self, resource: &str) -> i64 {
+        let quantity = self.capacity.get(resource).and_then(|quantity| Amount::parse(&quantity.0).ok());
+        quantity.map_or(0, |quantity| quantity.value())
     }
 
     /// Returns an address of each family that its pods have, in the same order.
@@ -123,13 +184,18 @@ fn capacity(settings: &Settings) -> BTreeMap<String, Quantity> {
     own.into_iter().chain(further).map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect()
 }
 
+/// Returns what is reserved of a resource for daemons, in thousandths.
+fn reserved_milli(settings: &Settings, name: &str) -> i64 {
+    let reserved = settings.kube_reserved.iter().chain(&settings.system_reserved).filter(|(of, _)| of == name);
+    reserved.map(|(_, amount)| Amount::parse(amount).unwrap_or(Amount::ZERO).milli_value()).sum()
+}
+
 /// Returns the capacity without what is reserved and what must stay free; at least zero.
 fn allocatable(settings: &Settings, capacity: &BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
     let parse = |text: &str| Amount::parse(text).unwrap_or(Amount::ZERO);
     let left = |name: &str, quantity: &Quantity| {
         let whole = parse(&quantity.0);
-        let reserved = settings.kube_reserved.iter().chain(&settings.system_reserved).filter(|(of, _)| of == name);
-        let reserved_milli: i64 = reserved.map(|(_, amount)| parse(amount).milli_value()).sum();
+        let reserved_milli = reserved_milli(settings, name);
         let kept_free: i64 = settings.eviction_hard.iter().map(|(signal, t)| kept_free(name, signal, t, &whole)).sum();
         if reserved_milli == 0 && kept_free == 0 {
             return quantity.clone();
@@ -153,6 +219,22 @@ fn kept_free(name: &str, signal: &str, threshold: &str, capacity: &Amount) -> i6
         Some(percent) => (capacity.as_f64() * percent / 100.0) as i64,
         None => Amount::parse(threshold).map_or(0, |amount| amount.value()),
     }
+}
+
+/// Returns the features of k8s.io/component-helpers/nodedeclaredfeatures that a kubelet of v1.36 declares.
+fn declared_features(settings: &Settings) -> Vec<&'static str> {
+    let mut features = vec![
+        "ExtendWebSocketsToKubelet",
+        "InPlacePodLevelResourcesVerticalScaling",
+        "InPlacePodVerticalScalingInitContainers",
+        "RestartAllContainersOnContainerExits",
+    ];
+    // Whole CPUs of a pod cannot be changed while it runs.
+    if settings.cpu_manager_policy == "none" {
+        features.push("GuaranteedQoSPodCPUResize");
+    }
+    features.sort_unstable();
+    features
 }
 
 fn system(name: &str, version: &str) -> NodeSystemInfo {
@@ -215,5 +297,24 @@ mod tests {
             ..Settings::default()
         };
         assert_eq!(allocatable(&reserving), ["7750m", "966Mi", "0", "110"]);
+    }
+
+    #[test]
+    fn one_node_may_have_addresses_of_its_own() {
+        let settings = |ips: &[&str], nodes| Settings {
+            nodes,
+            node_ip: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
+            ..Settings::default()
+        };
+        let ranges: Vec<IpNet> = ["10.244.0.0/24", "fd00:1::/64"].map(|range| range.parse().unwrap()).to_vec();
+        let shown = |ips: &[&str]| {
+            let addresses = Machine::new(&settings(ips, 1), 0).addresses(&ranges);
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&["192.0.2.7"]), ["192.0.2.7", "fd00:172:18::2"]);
+        assert_eq!(shown(&["2001:db8::7", "192.0.2.7"]), ["192.0.2.7", "2001:db8::7"]);
+        let refused = |ips: &[&str], nodes| settings(ips, nodes).check().unwrap_err().to_string();
+        assert!(refused(&["192.0.2.7"], 2).starts_with("--node-ip: it is about one node"));
+        assert!(refused(&["192.0.2.7", "192.0.2.8"], 1).contains("a single IP or a dual-stack pair"));
     }
 }

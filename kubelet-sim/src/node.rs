@@ -2,10 +2,12 @@
 //!
 //! Corresponds to pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus/setters.go.
 
-use crate::images;
+use crate::eviction::signal::Pressure;
 use crate::machine::Machine;
+use crate::machines::shutdown;
 use component_base::dial::AGENT_ENDPOINT;
 use ipnet::IpNet;
+use pod_life::images;
 use proto::kinds::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
     NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, Taint,
@@ -13,11 +15,8 @@ use proto::kinds::api::core::v1::{
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::{ObjectMeta, Time};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-
-/// A node reports this many of its largest images, as a kubelet does by default.
-const MAX_REPORTED_IMAGES: usize = 50;
 
 /// Key of the taint that a cloud controller removes once it has identified the machine.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -29,19 +28,57 @@ const PROVIDED_ADDRESS: &str = "alpha.kubernetes.io/provided-node-ip";
 pub const NETWORK_NOT_READY: &str = "container runtime network not ready: NetworkReady=false \
      reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
+/// Reason and message of each pressure condition: while it is absent, and while it is present.
+const PRESSURES: [(Pressure, (&str, &str), (&str, &str)); 3] = [
+    (
+        Pressure::Memory,
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    ),
+    (
+        Pressure::Disk,
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    ),
+    (
+        Pressure::Pid,
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+    ),
+];
+
 /// The changing state of a node, on which its status depends besides its machine.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The ranges of the pods' addresses, one for each family; empty until they are known.
     pub pod_ranges: Vec<IpNet>,
-    /// Size of each image in bytes, by its full name.
-    pub images: BTreeMap<String, i64>,
+    /// The images on the disk, by their full names.
+    pub images: BTreeMap<String, StoredImage>,
+    pub pressures: BTreeSet<Pressure>,
+    /// Identifies the machine's last start; the machine's own until it was started again.
+    pub boot_id: Option<String>,
+    pub is_shutting_down: bool,
+}
+
+/// An image on a node's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredImage {
+    pub size_bytes: i64,
+    pub detected_at: Timestamp,
+    pub last_used_at: Timestamp,
+}
+
+impl StoredImage {
+    pub fn new(size_bytes: i64, now: Timestamp) -> Self {
+        Self { size_bytes, detected_at: now, last_used_at: now }
+    }
 }
 
 /// Returns the Node as a kubelet creates it.
 pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> Node {
     let mut annotations: BTreeMap<String, String> =
         [("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned())].into();
+    annotations.extend(machine.annotations.clone());
     annotations.extend(machine.agent_endpoint.clone().map(|endpoint| (AGENT_ENDPOINT.to_owned(), endpoint)));
     let mut taints = machine.taints.clone();
     if machine.is_in_cloud {
@@ -53,7 +90,11 @@ pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> N
             ..Taint::default()
         });
     }
-    let spec = NodeSpec { taints: (!taints.is_empty()).then_some(taints), ..NodeSpec::default() };
+    let taints = (!taints.is_empty()).then_some(taints);
+    let pod_cidr = machine.pod_range.map(|range| range.to_string());
+    let pod_cidrs = pod_cidr.clone().map(|range| vec![range]);
+    let spec =
+        NodeSpec { taints, provider_id: machine.provider_id.clone(), pod_cidr, pod_cidrs, ..NodeSpec::default() };
     Node {
         metadata: ObjectMeta {
             name: Some(machine.name.clone()),
@@ -105,24 +146,28 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     }
     let endpoint = DaemonEndpoint { port: i32::from(machine.port) };
     status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
-    status.node_info = Some(machine.system.clone());
-    status.runtime_handlers = Some(["", "runc"].map(runtime_handler).to_vec());
+    let mut system = machine.system.clone();
+    system.boot_id = observed.boot_id.clone().unwrap_or(system.boot_id);
+    status.node_info = Some(system);
+    let handlers = std::iter::once("").chain(machine.runtime_handlers.iter().map(String::as_str));
+    status.runtime_handlers = Some(handlers.map(runtime_handler).collect());
+    status.declared_features = Some(machine.declared_features.iter().map(ToString::to_string).collect());
     status.features = Some(NodeFeatures { supplemental_groups_policy: Some(true) });
-    status.images = reported_images(&observed.images);
+    status.images = reported_images(&observed.images, machine.max_reported_images);
 
     let conditions = status.conditions.get_or_insert_default();
-    let ready = match !observed.pod_ranges.is_empty() {
-        true => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        false => ("Ready", "False", "KubeletNotReady", NETWORK_NOT_READY),
+    let ready = match (observed.is_shutting_down, observed.pod_ranges.is_empty()) {
+        (true, _) => ("Ready", "False", "KubeletNotReady", shutdown::NOT_READY),
+        (_, true) => ("Ready", "False", "KubeletNotReady", NETWORK_NOT_READY),
+        (_, false) => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
     };
-    for (type_, value, reason, message) in [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        ready,
-    ] {
-        set_condition(conditions, type_, value, reason, message, now);
+    for (pressure, absent, present) in PRESSURES {
+        let is_present = observed.pressures.contains(&pressure);
+        let (value, (reason, message)) = if is_present { ("True", present) } else { ("False", absent) };
+        set_condition(conditions, &pressure.to_string(), value, reason, message, now);
     }
+    let (type_, value, reason, message) = ready;
+    set_condition(conditions, type_, value, reason, message, now);
     status
 }
 
@@ -131,6 +176,13 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
 fn runtime_handler(name: &str) -> NodeRuntimeHandler {
     let features = NodeRuntimeHandlerFeatures { recursive_read_only_mounts: Some(true), user_namespaces: Some(true) };
     NodeRuntimeHandler { name: (!name.is_empty()).then(|| name.to_owned()), features: Some(features) }
+}
+
+/// Returns the machine's new boot id when it was started again since the status was reported.
+pub fn rebooted<'a>(previous: &NodeStatus, next: &'a NodeStatus) -> Option<&'a str> {
+    let id = |status: &'_ NodeStatus| status.node_info.as_ref().map(|info| info.boot_id.clone()).unwrap_or_default();
+    let (before, after) = (id(previous), next.node_info.as_ref()?.boot_id.as_str());
+    (!before.is_empty() && before != after).then_some(after)
 }
 
 /// Returns the reasons of the events that a change of a node's status causes.
@@ -178,15 +230,15 @@ fn set_condition(
     }
 }
 
-/// Returns the largest images; those of one size by name.
-fn reported_images(images: &BTreeMap<String, i64>) -> Option<Vec<ContainerImage>> {
-    let mut largest: Vec<(&String, &i64)> = images.iter().collect();
-    largest.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    let image = |(name, size): (&String, &i64)| ContainerImage {
+/// Returns the largest images, as many as a node reports; those of one size by name.
+fn reported_images(images: &BTreeMap<String, StoredImage>, at_most: usize) -> Option<Vec<ContainerImage>> {
+    let mut largest: Vec<(&String, i64)> = images.iter().map(|(name, image)| (name, image.size_bytes)).collect();
+    largest.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let image = |(name, size): (&String, i64)| ContainerImage {
         names: Some(images::reported_names(name)),
-        size_bytes: Some(*size),
+        size_bytes: Some(size),
     };
-    (!images.is_empty()).then(|| largest.into_iter().take(MAX_REPORTED_IMAGES).map(image).collect())
+    (!images.is_empty()).then(|| largest.into_iter().take(at_most).map(image).collect())
 }
 
 /// True when anything but the times of conditions differs; such a change is reported at once.
@@ -325,6 +377,13 @@ mod tests {
                     "Port": 10250
                   }
                 },
+                "declaredFeatures": [
+                  "ExtendWebSocketsToKubelet",
+                  "GuaranteedQoSPodCPUResize",
+                  "InPlacePodLevelResourcesVerticalScaling",
+                  "InPlacePodVerticalScalingInitContainers",
+                  "RestartAllContainersOnContainerExits"
+                ],
                 "features": {
                   "supplementalGroupsPolicy": true
                 },
@@ -391,6 +450,11 @@ mod tests {
         assert_eq!(transitions(&first, &ready), ["NodeReady"]);
         assert_eq!(transitions(&ready, &status(&machine, &observed, &ready, at(20))), [""; 0]);
         assert_eq!(transitions(&ready, &first), ["NodeNotReady"]);
+        observed.pressures.insert(Pressure::Memory);
+        let low = status(&machine, &observed, &ready, at(30));
+        assert_eq!(transitions(&ready, &low), ["NodeHasInsufficientMemory"]);
+        let memory = &low.conditions.unwrap()[0];
+        assert_eq!(memory.message.as_deref(), Some("kubelet has insufficient memory available"));
     }
 
     #[test]
@@ -402,7 +466,7 @@ mod tests {
         assert!(!differs(&first, &later), "heartbeats alone are no change");
 
         observed.pod_ranges = vec!["10.244.0.0/24".parse().unwrap()];
-        observed.images.insert("docker.io/library/nginx:latest".into(), 42);
+        observed.images.insert("docker.io/library/nginx:latest".into(), StoredImage::new(42, at(20)));
         let ready = status(&machine, &observed, &later, at(20));
         assert!(differs(&later, &ready));
         let of = |status: &NodeStatus| serde_json::to_value(status).unwrap();

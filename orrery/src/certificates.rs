@@ -101,6 +101,8 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     if identities.nodes.is_empty() {
         let (name, user) = FLEET;
         issuer.component(&of(name), name, agents, user, &[])?;
+        // It serves metrics.k8s.io, for whose users the API server asks as their proxy.
+        keep(&of(name).join(format!("{FRONT_PROXY_AUTHORITY}.crt")), || Ok(proxies.cert_pem.clone()))?;
     }
     for name in &identities.nodes {
         let user = format!("system:node:{name}");

@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::{certs, down, health, snapshot, status, trace, up};
+use crate::{certs, down, health, node, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -24,6 +24,8 @@ pub enum Command {
     Status(status::Options),
     /// End a cluster that `up --detach` has started
     Down(down::Options),
+    /// Let nodes join, leave and fail
+    Node(node::Options),
     /// Save the whole state of a cluster to a file, or restore it
     Snapshot(snapshot::Options),
     /// Show the way of one request through a cluster
@@ -50,12 +52,13 @@ pub enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     let Cli { logging, command } = cli;
     // `up` itself only shows progress; the verbosity is for the components that it starts.
-    let is_component = !matches!(command, Command::Up(_) | Command::Snapshot(_) | Command::Trace(_));
+    let is_component = !matches!(command, Command::Up(_) | Command::Node(_) | Command::Snapshot(_) | Command::Trace(_));
     component_base::logging::init(if is_component { logging.verbosity } else { 0 });
     match command {
         Command::Up(options) => run_main("orrery", |env| up::run(options, logging.verbosity, env)),
         Command::Status(options) => run_main("status", |env| status::run(options, env)),
         Command::Down(options) => run_main("down", |env| down::run(options, env)),
+        Command::Node(options) => run_main("node", |env| node::run(options, env)),
         Command::Snapshot(options) => run_main("snapshot", |env| snapshot::run(options, env)),
         Command::Trace(options) => run_main("trace", |env| trace::run(options, env)),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),

@@ -9,6 +9,7 @@ pub mod up;
 pub mod status;
 pub mod down;
 pub mod snapshot;
+pub mod node;
 pub mod trace;
 pub mod admin_kubeconfig;
 pub mod certs;

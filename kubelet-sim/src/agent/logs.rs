@@ -2,19 +2,20 @@
 //!
 //! Corresponds to getContainerLogs in pkg/kubelet/server/server.go and GetKubeletContainerLogs in pkg/kubelet.
 
-use super::container::context::PodContainer;
 use super::container::log_filter::LogFilter;
-use super::container::output::{Output, Printed, Run};
+use super::container::output::{Output, Printed};
+use super::container::running::Running;
 use super::plain_text::Refusal;
 use super::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::entrypoint::is_simulated;
-use crate::pod::story::{LogStory, Story};
-use crate::runtime::SharedProcesses;
+use crate::runtime::container::PodContainer;
+use crate::runtime::run::Run;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::Stream;
 use http::{HeaderValue, Response, StatusCode, header};
+use pod_life::entrypoint::is_simulated;
+use pod_life::story::{LogStory, Story};
 use proto::Kind;
 use proto::kinds::jiff::Timestamp;
 use std::convert::Infallible;
@@ -33,7 +34,7 @@ pub async fn answer(
     let now = fleet.env().wall();
     let filter = LogFilter::of(query, now).map_err(|why| (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")))?;
     let run = run_of(&container, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let processes = container.processes(fleet, &container_ref.node, &run).await;
+    let processes = Running::of(fleet, &container_ref.node, &container, &run).await;
     let story = story(fleet, &container);
     let mut log = Log {
         fleet: fleet.clone(),
@@ -47,7 +48,7 @@ pub async fn answer(
         is_over: false,
     };
     let body = match log.filter.follow {
-        false => Body::from(log.new_lines().0),
+        false => Body::from(log.new_lines().await.0),
         true => Body::from_stream(log.stream()),
     };
     let mut answer = Response::new(body);
@@ -64,9 +65,10 @@ pub fn run_of(container: &PodContainer, previous: bool) -> Result<Run, String> {
 }
 
 fn story(fleet: &Fleet, container: &PodContainer) -> LogStory {
+    let node = container.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let annotations = container.pod.metadata.annotations.clone().unwrap_or_default();
-    Story::of(&container.container, container.kind, policy, &annotations, fleet.latency()).log
+    Story::of(&container.container, container.kind, policy, &annotations, &fleet.latency_of(node)).log
 }
 
 /// A log that is being read.
@@ -76,7 +78,7 @@ pub struct Log {
     container: PodContainer,
     filter: LogFilter,
     run: Run,
-    processes: SharedProcesses,
+    processes: Running,
     story: LogStory,
     /// The time up to which lines were returned; `None` at first.
     shown_to: Option<Timestamp>,
@@ -91,7 +93,7 @@ impl Log {
         container_ref: ContainerRef,
         container: PodContainer,
         run: Run,
-        processes: SharedProcesses,
+        processes: Running,
     ) -> Self {
         let (story, now) = (story(fleet, &container), fleet.env().wall());
         let filter = LogFilter { follow: true, ..LogFilter::default() };
@@ -109,7 +111,10 @@ impl Log {
     }
 
     /// Returns the lines since the last call, and when the next one is due.
-    fn new_lines(&mut self) -> (String, Option<Timestamp>) {
+    async fn new_lines(&mut self) -> (String, Option<Timestamp>) {
+        if self.run.end.is_none() {
+            self.processes.advance().await;
+        }
         let now = self.fleet.env().wall();
         let spec = &self.container.container;
         let printed = is_simulated(spec).then(|| Printed::up_to(now, &mut self.processes.lock(), &self.run));
@@ -154,7 +159,7 @@ impl Log {
         loop {
             changes.mark_unchanged();
             self.refresh();
-            let (text, next) = self.new_lines();
+            let (text, next) = self.new_lines().await;
             if !text.is_empty() {
                 return Some(text);
             }

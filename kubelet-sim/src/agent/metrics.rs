@@ -4,8 +4,8 @@
 //! Corresponds to pkg/kubelet/metrics/collectors/resource_metrics.go and to pkg/kubelet/server/stats.
 
 use crate::fleet::Fleet;
-use crate::pod::story::usage::{ContainerUsage, containers};
 use component_base::metrics::{Labels, Metrics};
+use pod_life::story::usage::{ContainerUsage, containers};
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::jiff::Timestamp;
@@ -17,9 +17,9 @@ const SYSTEM_CORES: f64 = 0.05;
 const SYSTEM_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
 
 /// The usage of one pod at one time.
-struct PodUsage {
-    pod: Arc<Pod>,
-    containers: Vec<ContainerUsage>,
+pub struct PodUsage {
+    pub pod: Arc<Pod>,
+    pub containers: Vec<ContainerUsage>,
 }
 
 impl PodUsage {
@@ -30,16 +30,19 @@ impl PodUsage {
 
 /// The usage of a node and of all its pods at one time.
 pub struct NodeUsage {
-    node: String,
-    now: Timestamp,
+    pub node: String,
+    pub now: Timestamp,
     /// When the node was created; its daemons have used CPU since then.
-    started_at: Timestamp,
-    pods: Vec<PodUsage>,
+    pub started_at: Timestamp,
+    pub pods: Vec<PodUsage>,
 }
 
 impl NodeUsage {
     /// Returns the usage at present; `None` when the node is not of this fleet.
     pub fn of(fleet: &Fleet, node: &str) -> Option<Self> {
+        if !fleet.is_reachable(node) {
+            return None;
+        }
         let now = fleet.env().wall();
         let usage = |pod: Arc<Pod>| {
             let (_, status) = fleet.find(node, pod.namespace(), pod.name())?;
@@ -51,16 +54,16 @@ impl NodeUsage {
         Some(Self { node: node.to_owned(), now, started_at, pods })
     }
 
-    fn cpu_seconds(&self) -> f64 {
+    pub fn cpu_seconds(&self) -> f64 {
         let uptime_s = self.now.duration_since(self.started_at).as_secs_f64();
         SYSTEM_CORES * uptime_s + self.pods.iter().map(|pod| pod.sum(|usage| usage.cpu_seconds)).sum::<f64>()
     }
 
-    fn cpu_cores(&self) -> f64 {
+    pub fn cpu_cores(&self) -> f64 {
         SYSTEM_CORES + self.pods.iter().map(|pod| pod.sum(|usage| usage.cpu_cores)).sum::<f64>()
     }
 
-    fn memory_bytes(&self) -> f64 {
+    pub fn memory_bytes(&self) -> f64 {
         SYSTEM_BYTES + self.pods.iter().map(|pod| pod.sum(|usage| usage.memory_bytes)).sum::<f64>()
     }
 

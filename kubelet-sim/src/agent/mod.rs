@@ -15,9 +15,12 @@ pub mod stream;
 // The endpoints, and the table of their paths.
 pub mod logs;
 pub mod metrics;
+mod cadvisor;
 pub mod exec;
 pub mod port_forward;
 pub mod routes;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod network_tests;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to InstallDefaultHandlers and InstallDebuggingHandlers in pkg/kubelet/server/server.go.
 
+use super::cadvisor;
 use super::exec::handler::{self as exec_handler, CommandRequest};
 use super::logs;
 use super::metrics::{self, NodeUsage};
@@ -14,6 +15,7 @@ use crate::fleet::Fleet;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{any, get};
 use component_base::metrics::TEXT_FORMAT;
@@ -28,6 +30,7 @@ pub fn routes(fleet: Arc<Fleet>) -> Router {
         .route("/pods", get(pods))
         .route("/metrics/resource", get(resource_metrics))
         .route("/metrics/probes", get(probe_metrics))
+        .route("/metrics/cadvisor", get(cadvisor_metrics))
         .route("/stats/summary", get(summary))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(log))
         .route("/exec/{namespace}/{pod}/{container}", any(exec))
@@ -36,6 +39,7 @@ pub fn routes(fleet: Arc<Fleet>) -> Router {
         .route("/podProxy/{namespace}/{pod}/{port}", any(page))
         .route("/podProxy/{namespace}/{pod}/{port}/", any(page))
         .route("/podProxy/{namespace}/{pod}/{port}/{*path}", any(page))
+        .route_layer(from_fn_with_state(fleet.clone(), guard))
         .with_state(fleet)
 }
 
@@ -55,11 +59,31 @@ async fn probe_metrics(State(fleet): State<Arc<Fleet>>, request: Request) -> Res
     }
 }
 
+async fn cadvisor_metrics(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
+    let node = node_name(request.headers());
+    match cadvisor::page(&fleet, &node) {
+        Some(page) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], page).into_response(),
+        None => not_simulated(&node),
+    }
+}
+
 async fn summary(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
     let node = node_name(request.headers());
     match NodeUsage::of(&fleet, &node) {
         Some(usage) => axum::Json(usage.summary()).into_response(),
         None => not_simulated(&node),
+    }
+}
+
+/// Answers for a machine that is off or cut off, as a client of its kubelet would find.
+async fn guard(State(fleet): State<Arc<Fleet>>, request: Request, next: Next) -> Response<Body> {
+    let node = node_name(request.headers());
+    match fleet.client_of(&node).is_some() && !fleet.is_reachable(&node) {
+        true => text((
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("dial tcp: the machine of node {node:?} does not answer: i/o timeout\n"),
+        )),
+        false => next.run(request).await,
     }
 }
 

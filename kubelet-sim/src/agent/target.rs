@@ -2,9 +2,9 @@
 //!
 //! Corresponds to getExecRequestParams and getPortForwardRequestParams in pkg/kubelet/server/server.go.
 
-use super::container::context::PodContainer;
 use super::plain_text::Refusal;
 use crate::fleet::Fleet;
+use crate::runtime::container::PodContainer;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;

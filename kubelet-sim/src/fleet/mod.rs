@@ -1,37 +1,66 @@
-//! The fleet: a row for each simulated node, two work queues, and one informer each for nodes and pods.
+//! The fleet: a kubelet for each simulated node, two work queues, and one informer each for nodes and pods.
 //!
 //! Corresponds to many runs of pkg/kubelet.Run. A node has no task of its own: its next action waits in a queue until
-//! it is due, and a few workers serve all nodes. Read `row` (one node), `node_tasks` and `pod_sync`, then `Fleet`.
+//! it is due, and a few workers serve all nodes. Read `kubelet` (one node), `node_tasks` and `pod_sync`, then `Fleet`.
 
-pub mod row;
+pub mod kubelet;
+pub mod members;
+pub mod power;
+pub mod machines;
 pub mod node_tasks;
 pub mod pod_sync;
-pub mod objects;
+pub mod stages;
+pub mod watched;
+pub mod pressure;
+pub mod mirror;
+mod static_sync;
+pub mod runtime_class;
+pub mod rival;
+pub mod cluster;
 
-use crate::certificate::CertificateManager;
+use crate::behaviour::rules::Rules;
 use crate::config::{Latency, Settings};
+use crate::eviction::manager::EvictionSettings;
+use crate::fleet::kubelet::SimulatedKubelet;
+use crate::fleet::machines::{Machines, failure_draws};
+use crate::fleet::members::Members;
 use crate::fleet::node_tasks::NodeTask;
-use crate::fleet::objects::ObjectCache;
 use crate::fleet::pod_sync::Shared;
-use crate::fleet::row::NodeRow;
+use crate::fleet::pressure::{MONITORING_PERIOD, PressureSettings};
+use crate::fleet::stages::Driver;
+use crate::image_gc::ImageGcSettings;
 use crate::lease;
-use crate::pod::conditions;
-use crate::pod::memory::PodMemory;
-use crate::pod::needs::downward::Allocatable;
-use crate::pod::needs::references::{Objects, Reference};
-use crate::pod::needs::resolver::ClusterDns;
-use crate::pod::progress::ProbeCounts;
-use crate::pod::resize;
+use crate::machines::failures::FailureSchedule;
+use crate::network::services::Services;
+use crate::objects::ObjectCache;
+use crate::plan::{self, NodePlan};
 use crate::runtime::Runtime;
+use crate::runtime::container::NodeContext;
+use crate::static_pods::table::StaticPods;
+use ::stages::current::CurrentStages;
+use ::stages::runs::StageRuns;
+use ::stages::stage::Subject;
 use client::work_queue::rate_limit::RateLimiter;
-use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
+use client::{
+    Client, Event, EventType, Informers, ListOptions, Lister, ReconcileError, Recorder, Regarding, WorkQueue,
+    run_workers,
+};
 use component_base::env::Env;
 use component_base::rng::Random;
+use parking_lot::RwLock;
+use pod_life::conditions;
+use pod_life::memory::PodMemory;
+use pod_life::needs::resolver::ClusterDns;
+use pod_life::notes::NodeTermination;
+use pod_life::preemption;
+use pod_life::progress::ProbeCounts;
+use pod_life::resize;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -41,6 +70,8 @@ const BY_NODE: &str = "spec.nodeName";
 const NODE_WORKERS: usize = 8;
 /// Events that may wait to be written, for each node: enough for all pods of a full node to start at once.
 const EVENTS_PER_NODE: usize = 500;
+/// How long the fleet waits at its start for the ConfigMap about its machines.
+const FIRST_READ: Duration = Duration::from_secs(2);
 /// Lengthens periods at random, so that nodes that began together drift apart.
 const JITTER: f64 = 0.04;
 /// First and longest delay before a failed task is tried again. Each node counts for itself. A shared limit, or a delay
@@ -53,13 +84,24 @@ const POD_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::f
 pub struct Fleet {
     env: Env,
     settings: Settings,
-    rows: Vec<NodeRow>,
-    by_name: BTreeMap<String, usize>,
+    pressure: PressureSettings,
+    members: Members,
+    machines: Machines,
+    recorder: Recorder,
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     memory: PodMemory,
+    static_pods: StaticPods,
     runtime: Runtime,
     objects: ObjectCache,
+    client: Client,
+    started: Timestamp,
+    stages: CurrentStages,
+    stage_runs: StageRuns,
+    services: Services,
+    /// A client without an identity, for containers.
+    api_server: OnceLock<Client>,
+    rules: RwLock<Arc<Rules>>,
     node_queue: WorkQueue<NodeTask>,
     pod_queue: WorkQueue<String>,
     random: Random,
@@ -86,22 +128,38 @@ impl Fleet {
         let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
-        let queue_length = EVENTS_PER_NODE * settings.nodes as usize;
+        let queue_length = EVENTS_PER_NODE * plan::node_count(&settings) as usize;
         let recorder = Recorder::with_queue_length(&client, "kubelet", "", queue_length);
-        let row = |number| NodeRow::new(&client, &recorder, &settings, number);
-        let rows: Vec<NodeRow> = (settings.first_node..settings.first_node + settings.nodes).map(row).collect();
+        let kubelet = |plan| SimulatedKubelet::new(&client, &recorder, plan, env.wall());
+        let plans = NodePlan::all(&settings);
+        let failures = FailureSchedule::new(settings.failure_models.clone(), failure_draws(&env));
+        let machines = Machines::new(&plans, failures, env.now());
+        let members = Members::new(plans.into_iter().map(kubelet));
         let fleet = Arc::new(Fleet {
-            by_name: rows.iter().enumerate().map(|(at, row)| (row.machine.name.clone(), at)).collect(),
-            rows,
+            members,
+            machines,
+            recorder,
             nodes: nodes.lister(),
             pods: pods.lister(),
             memory: PodMemory::default(),
+            static_pods: StaticPods::default(),
             runtime: Runtime::default(),
             objects: ObjectCache::default(),
+            services: Services::new(&client),
+            api_server: OnceLock::new(),
+            client,
+            started: env.wall(),
+            stages: CurrentStages::new(settings.stages.clone()),
+            stage_runs: StageRuns::new(stages::draws(&env)),
+            rules: RwLock::default(),
             node_queue: WorkQueue::with_limiter(&env, "nodes", limiter(NODE_RETRY)),
             pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
             random: env.random("kubelet-sim/jitter"),
             changes: watch::Sender::new(()),
+            pressure: PressureSettings {
+                eviction: EvictionSettings::of(&settings).expect("the settings have been checked"),
+                images: ImageGcSettings::of(&settings),
+            },
             env,
             settings,
         });
@@ -112,28 +170,31 @@ impl Fleet {
         (fleet, informers)
     }
 
+    /// Lets containers reach the API server by a client that has no identity.
+    pub fn open_gateway(&self, anonymous: Client) {
+        let _ = self.api_server.set(anonymous);
+    }
+
     /// Starts the informers, and works until the environment shuts down.
     pub async fn start(self: Arc<Self>, informers: Informers) {
         informers.start();
+        self.follow_behaviour().await;
+        self.follow_machines(FIRST_READ).await;
         if informers.synced().await {
             self.work().await;
         }
-    }
-
-    /// Returns the processes of containers that somebody has looked at.
-    pub fn runtime(&self) -> &Runtime {
-        &self.runtime
     }
 
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    pub fn latency(&self) -> &Latency {
-        &self.settings.latency
+    /// Returns how long things take on a node.
+    pub fn latency_of(&self, node: &str) -> Latency {
+        self.members.named(node).map_or_else(|| self.settings.latency.clone(), |kubelet| kubelet.latency())
     }
 
-    pub fn cluster_dns(&self) -> ClusterDns {
+    fn cluster_dns(&self) -> ClusterDns {
         let servers = self.settings.cluster_dns.iter().map(ToString::to_string).collect();
         ClusterDns { servers, domain: self.settings.cluster_domain.clone() }
     }
@@ -145,46 +206,67 @@ impl Fleet {
 
     /// Returns the client that writes as this node; `None` when the node is not of this fleet.
     pub fn client_of(&self, node: &str) -> Option<Client> {
-        self.by_name.get(node).map(|&at| self.rows[at].client.clone())
+        self.members.named(node).map(|kubelet| kubelet.client.clone())
+    }
+
+    pub fn node_names(&self) -> Vec<String> {
+        self.members.names()
+    }
+
+    /// Returns a node as the API server has it.
+    pub fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.nodes.get("", name)
     }
 
     pub fn pods_of(&self, node: &str) -> Option<Vec<Arc<Pod>>> {
-        self.by_name.get(node).map(|_| self.pods.by_index(BY_NODE, node))
+        self.members.has(node).then(|| self.pods_on(node))
     }
 
     /// Finds a pod on a node of this fleet; returns it with its latest known status.
     pub fn find(&self, node: &str, namespace: &str, name: &str) -> Option<(Arc<Pod>, PodStatus)> {
-        self.by_name.get(node)?;
+        self.members.index_of(node)?;
+        if let Some(known) = self.static_pods.get(&format!("{namespace}/{name}")).filter(|known| known.node == node) {
+            return Some((known.pod, known.status));
+        }
         let pod = self.pods.get(namespace, name).filter(|pod| node_name(pod) == node)?;
         let (status, _) = self.memory.status_of(&pod);
-        Some((pod, status))
+        Some((self.with_rules(pod), status))
     }
 
-    /// Reads the ConfigMaps and Secrets that a pod refers to, with its node's identity.
-    pub async fn objects_of(&self, node: &Client, namespace: &str, references: BTreeSet<Reference>) -> Objects {
-        self.objects.read(node, &self.env, namespace, references, Timestamp::UNIX_EPOCH).await
+    /// Returns what a node has for the processes of its containers.
+    pub fn context_of(&self, node: &str) -> NodeContext<'_> {
+        NodeContext {
+            name: node.to_owned(),
+            client: self.client_of(node),
+            allocatable: self.nodes.get("", node).and_then(|node| node.status.as_ref()?.allocatable.clone()),
+            dns: self.cluster_dns(),
+            objects: &self.objects,
+            runtime: &self.runtime,
+            cluster: self,
+            env: &self.env,
+        }
+    }
+
+    /// Syncs a pod soon, because its processes may have changed.
+    pub fn wake(&self, pod: &Pod) {
+        self.pod_queue.add(pod.key());
     }
 
     /// Returns the running pods of a node with the probes of their present runs, by container and kind of probe.
     pub fn probes_of(&self, node: &str) -> Option<Vec<(Arc<Pod>, BTreeMap<(String, &'static str), ProbeCounts>)>> {
-        let row = &self.rows[*self.by_name.get(node)?];
+        let kubelet = self.members.named(node)?;
         let now = self.env.wall();
         let probes = |pod: Arc<Pod>| {
             let (status, _) = self.memory.status_of(&pod);
-            let probes = pod_sync::observe_probes(row, &pod, &status, &self.settings.latency, now);
+            let probes = pod_sync::observe_probes(&kubelet, &pod, &status, &kubelet.latency(), now);
             (pod, probes)
         };
-        Some(self.pods.by_index(BY_NODE, node).into_iter().map(probes).collect())
+        Some(self.pods_on(node).into_iter().map(probes).collect())
     }
 
     /// Returns when the node was created.
     pub fn created_at(&self, node: &str) -> Option<Timestamp> {
         Some(self.nodes.get("", node)?.metadata.creation_timestamp.as_ref()?.0)
-    }
-
-    /// Returns what pods on the node may use; it stands in for limits that a container does not have.
-    pub fn allocatable_of(&self, node: &str) -> Option<Allocatable> {
-        self.nodes.get("", node)?.status.as_ref()?.allocatable.clone()
     }
 
     /// Returns a receiver that wakes with every change of a pod.
@@ -193,21 +275,9 @@ impl Fleet {
     }
 
     async fn work(self: Arc<Self>) {
-        for (at, row) in self.rows.iter().enumerate() {
-            let node_queue = self.node_queue.clone();
-            let register = move || node_queue.add(NodeTask::Register(at));
-            match (&self.settings.bootstrap, &row.renewal) {
-                (Some(bootstrap), Some(renewal)) => {
-                    let manager = CertificateManager {
-                        env: self.env.clone(),
-                        bootstrap: bootstrap.clone(),
-                        node: row.machine.name.clone(),
-                        renewal: renewal.clone(),
-                        random: self.env.random(&format!("kubelet-sim/certificate/{}", row.machine.name)),
-                    };
-                    self.env.spawn(manager.run(register));
-                }
-                _ => register(),
+        for (at, kubelet) in self.members.present() {
+            if kubelet.power.is_reachable() {
+                self.register(at);
             }
         }
         let (env, fleet) = (self.env.clone(), self.clone());
@@ -226,22 +296,25 @@ impl Fleet {
 
     fn on_node(&self, event: &Event<Node>) {
         let (Event::Added(node) | Event::Updated { new: node, .. }) = event else { return };
-        if let Some(&at) = self.by_name.get(node.name()) {
+        if let Some(at) = self.members.index_of(node.name()) {
             self.observe_node(at, node);
         }
     }
 
     /// Observes a node as the API server has it. It comes from the informer or from the registration, in either order.
     fn observe_node(&self, at: usize, node: &Node) {
-        if self.rows[at].observe_node(node) {
+        if self.members.at(at).observe_node(node, self.env.wall()) {
             self.use_range(at);
+        }
+        if self.stages.has(Subject::Node) {
+            self.node_queue.add(NodeTask::PlayStage(at));
         }
     }
 
     /// Lets pods use a new range of addresses.
     fn use_range(&self, at: usize) {
-        for pod in self.pods.by_index(BY_NODE, &self.rows[at].machine.name) {
-            self.rows[at].recover(&pod);
+        for pod in self.pods.by_index(BY_NODE, &self.members.at(at).machine.name) {
+            self.members.at(at).recover(&pod, self.env.wall());
             self.pod_queue.add(pod.key());
         }
         self.node_queue.add(NodeTask::ReportStatus(at));
@@ -250,23 +323,50 @@ impl Fleet {
     fn on_pod(&self, event: &Event<Pod>) {
         let pod = event.object();
         // Pods on other fleets' nodes are left alone.
-        let Some(&at) = self.by_name.get(node_name(pod)) else { return };
+        let Some(at) = self.members.index_of(node_name(pod)) else { return };
         match event {
+            // Nothing runs in a mirror pod.
+            _ if mirror::is_mirror(pod) => {}
             Event::Deleted(_) => {
-                self.rows[at].release(pod.uid());
+                self.members.at(at).release(pod.uid());
+                self.runtime.release(pod.uid());
                 self.retry_resizes(at);
             }
-            Event::Added(_) => self.rows[at].recover(pod),
-            Event::Updated { old, .. } if old.uid() != pod.uid() => self.rows[at].release(old.uid()),
+            Event::Added(_) => self.members.at(at).recover(pod, self.env.wall()),
+            Event::Updated { old, .. } if old.uid() != pod.uid() => self.members.at(at).release(old.uid()),
             Event::Updated { .. } => {}
+        }
+        if pressure::is_watched(&self.with_rules(pod.clone())) {
+            self.watch_pressure(at);
         }
         self.pod_queue.add(pod.key());
         self.changes.send_replace(());
     }
 
+    /// Begins to check a node's pressures, unless it is checked already.
+    fn watch_pressure(&self, at: usize) {
+        if !self.members.at(at).checks_pressure.swap(true, Ordering::AcqRel) {
+            self.node_queue.add_after(NodeTask::CheckPressure(at), MONITORING_PERIOD);
+        }
+    }
+
+    fn check_pressure(&self, at: usize) {
+        let kubelet = &*self.members.at(at);
+        let pods = self.pods_on(&kubelet.machine.name);
+        let checked = pressure::check(kubelet, &self.pressure, &pods, &self.memory, &self.env);
+        if checked.changed {
+            self.node_queue.add(NodeTask::ReportStatus(at));
+        }
+        checked.evicted.iter().for_each(|pod| self.pod_queue.add(pod.key()));
+        kubelet.checks_pressure.store(checked.goes_on, Ordering::Release);
+        if checked.goes_on {
+            self.node_queue.add_after(NodeTask::CheckPressure(at), MONITORING_PERIOD);
+        }
+    }
+
     /// Lets pods of a node try again that wait for other resources.
     fn retry_resizes(&self, at: usize) {
-        for pod in self.pods.by_index(BY_NODE, &self.rows[at].machine.name) {
+        for pod in self.pods.by_index(BY_NODE, &self.members.at(at).machine.name) {
             let pending = pod.status.as_ref().and_then(|status| conditions::find(status, resize::PENDING));
             if pending.is_some_and(|condition| condition.reason.as_deref() == Some("Deferred")) {
                 self.pod_queue.add(pod.key());
@@ -275,31 +375,63 @@ impl Fleet {
     }
 
     async fn run_node_task(&self, task: NodeTask) -> Result<(), ReconcileError> {
-        let row = &self.rows[task.row()];
+        let kubelet = &*self.members.at(task.index());
+        let cannot = if task.is_remote() { !kubelet.power.is_reachable() } else { !kubelet.power.is_on() };
+        if cannot && !matches!(task, NodeTask::Leave(_)) {
+            return Ok(()); // The task comes back with the machine.
+        }
         let next = match task {
+            NodeTask::Leave(_) => return self.delete_node(kubelet).await,
+            NodeTask::ShutDown(at) => {
+                if let Some(after) = self.shut_down(at, kubelet) {
+                    self.node_queue.add_after(task, after);
+                }
+                return Ok(());
+            }
             NodeTask::Register(at) => {
-                let node = node_tasks::register(row, &self.env).await?;
+                let node = node_tasks::register(kubelet, &self.env).await?;
                 self.observe_node(at, &node);
                 self.node_queue.add(NodeTask::RenewLease(at));
                 self.node_queue.add(NodeTask::ReportStatus(at));
+                self.node_queue.add(NodeTask::ReadManifests(at));
                 let after = node_tasks::fall_back_after(&node, self.env.wall());
                 self.node_queue.add_after(NodeTask::FallBack(at), after);
                 return Ok(());
             }
             NodeTask::FallBack(at) => {
-                if node_tasks::fall_back(row) {
+                if node_tasks::fall_back(kubelet) {
                     self.use_range(at);
                 }
                 return Ok(());
             }
+            NodeTask::CheckPressure(at) => {
+                self.check_pressure(at);
+                return Ok(());
+            }
+            NodeTask::ReadManifests(_) => {
+                self.read_manifests(kubelet).await;
+                if !kubelet.manifests.is_empty() {
+                    self.node_queue.add_after(task, kubelet.manifests.period());
+                }
+                return Ok(());
+            }
+            NodeTask::PlayStage(_) => {
+                if let Some(after) = self.play_node(kubelet).await? {
+                    self.node_queue.add_after(task, after.max(Duration::from_millis(1)));
+                }
+                return Ok(());
+            }
+            NodeTask::ReportStatus(_) if self.stage_runs.is_in_stage(&kubelet.machine.name) => {
+                self.settings.node_status_update_frequency
+            }
             NodeTask::RenewLease(_) => {
-                node_tasks::renew_lease(row, &self.settings, &self.env).await?;
+                node_tasks::renew_lease(kubelet, &self.settings, &self.env).await?;
                 lease::renew_interval(self.settings.node_lease_duration)
             }
             NodeTask::ReportStatus(_) => {
                 // As with a kubelet, a node that was deleted stays deleted until its agent starts again.
-                if let Some(node) = self.nodes.get("", &row.machine.name) {
-                    node_tasks::report_status(row, &node, &self.settings, &self.env, &self.random).await?;
+                if let Some(node) = self.nodes.get("", &kubelet.machine.name) {
+                    node_tasks::report_status(kubelet, &node, &self.settings, &self.env, &self.random).await?;
                 }
                 self.settings.node_status_update_frequency
             }
@@ -308,26 +440,62 @@ impl Fleet {
         Ok(())
     }
 
+    /// Ends a pod of a node because a critical one needs its resources.
+    fn preempt(&self, kubelet: &SimulatedKubelet, key: &str) {
+        let Some(pod) = self.pods.by_key(key) else { return };
+        kubelet.recorder.event(&Regarding::of(&*pod), EventType::Warning, preemption::REASON, preemption::MESSAGE);
+        let grace_s = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        let termination = NodeTermination {
+            asked_at: self.env.wall(),
+            grace: Duration::from_secs(grace_s.and_then(|s| u64::try_from(s).ok()).unwrap_or(0)),
+            reason: preemption::REASON,
+            message: preemption::MESSAGE.to_owned(),
+            disruption: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
+        };
+        self.memory.terminate(&pod, termination);
+        self.pod_queue.add(key.to_owned());
+    }
+
     async fn sync_pod(&self, key: String) -> Result<(), ReconcileError> {
+        if let Some(known) = self.static_pods.get(&key) {
+            return self.sync_static_pod(key, known).await;
+        }
         let Some(pod) = self.pods.by_key(&key) else {
             self.memory.forget(&key);
+            self.stage_runs.forget(&key);
             return Ok(());
         };
-        let Some(&at) = self.by_name.get(node_name(&pod)) else { return Ok(()) };
-        let row = &self.rows[at];
+        let Some(at) = self.members.index_of(node_name(&pod)) else { return Ok(()) };
+        let kubelet = &*self.members.at(at);
+        if !kubelet.power.is_reachable() {
+            return Ok(()); // The pod goes on with its machine.
+        }
+        if self.delete_orphan(kubelet, &pod).await? {
+            return Ok(());
+        }
         // For an agent, a node that was deleted is still as it was registered.
-        let node = self.nodes.get("", &row.machine.name).unwrap_or_else(|| Arc::new(row.initial_node(&self.env)));
-        let Fleet { memory, objects, env, settings, .. } = self;
-        let shared = Shared { memory, objects, env, latency: &settings.latency };
-        let synced = pod_sync::sync(row, &node, &pod, &shared).await;
+        let node =
+            self.nodes.get("", &kubelet.machine.name).unwrap_or_else(|| Arc::new(kubelet.initial_node(&self.env)));
+        let Fleet { memory, objects, env, .. } = self;
+        let preempt = |key: &str| self.preempt(kubelet, key);
+        let context = self.context_of(&kubelet.machine.name);
+        let shared = Shared { memory, objects, env, context, latency: &kubelet.latency(), preempt: &preempt };
+        let synced = match self.play_pod(kubelet, &node, &pod).await? {
+            Driver::Stages(after) => Ok(after),
+            Driver::Kubelet => pod_sync::sync(kubelet, &node, &self.with_rules(pod.clone()), &shared).await,
+        };
         if self.pods.by_key(&key).is_none_or(|present| present.uid() != pod.uid()) {
             // The pod was deleted meanwhile: release what the sync has just given to it.
-            row.release(pod.uid());
+            kubelet.release(pod.uid());
         }
-        if let Some(after) = synced? {
+        let (next, error) = match synced {
+            Ok(next) => (next, None),
+            Err(unreported) => (unreported.next, Some(unreported.error)),
+        };
+        if let Some(after) = next {
             self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));
         }
-        Ok(())
+        error.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

@@ -8,6 +8,13 @@ use proto::Status;
 use proto::kinds::jiff::Timestamp;
 use serde_json::{Value, json};
 
+mod behaviour;
+mod outages;
+mod clocks;
+mod rivals;
+mod machines;
+mod stages;
+
 const AUTHORITY: &str = "apiserver:6443";
 
 struct World {
@@ -336,4 +343,170 @@ async fn a_pod_gets_more_once_another_has_gone() {
     let events = world.events("second");
     let reasons: Vec<&str> = events.iter().filter_map(|event| event.split(':').next()).collect();
     assert!(reasons.ends_with(&["ResizeDeferred", "ResizeStarted", "ResizeCompleted"]), "{reasons:?}");
+}
+
+/// A pod that takes more and more memory is evicted; the one that keeps to its request stays.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_runs_out_of_memory_evicts_the_greediest_pod() {
+    let mut world = World::of(1);
+    world.settings.memory = "1Gi".to_owned();
+    world.settings.eviction_pressure_transition_period = Duration::from_secs(30);
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    let asking = json!({"name": "web", "image": "nginx:1", "resources": {"requests": {"memory": "300Mi"}}});
+    world.bind("modest", asking.clone());
+    world.bind("greedy", asking);
+    let mut greedy = world.server.get("pods", "shop/greedy").unwrap();
+    greedy["metadata"]["annotations"] = json!({"orrery.dev/memory": "ramp 300Mi..900Mi/1m"});
+    world.server.put("pods", greedy);
+    let pressure = || {
+        let node = world.server.get("nodes", "node-0").unwrap();
+        let conditions = node["status"]["conditions"].as_array().unwrap().clone();
+        conditions.iter().find(|c| c["type"] == "MemoryPressure").unwrap()["reason"].clone()
+    };
+    world.pass(20_000).await;
+    assert_eq!(
+        (pressure(), &world.status("greedy")["phase"]),
+        (json!("KubeletHasSufficientMemory"), &json!("Running"))
+    );
+    world.pass(30_000).await;
+    assert_eq!(pressure(), "KubeletHasInsufficientMemory");
+    world.pass(10_000).await;
+    let status = world.status("greedy");
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Evicted")));
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("The node was low on resource: memory. Threshold quantity: 100Mi, available: "));
+    assert!(message.ends_with("request is 300Mi, has larger consumption of memory. "), "{message}");
+    let disrupted = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(disrupted["reason"], "TerminationByKubelet");
+    assert_eq!(world.status("modest")["phase"], "Running");
+    let reclaims = "EvictionThresholdMet: Attempting to reclaim memory".to_owned();
+    assert!(world.events("node-0").contains(&reclaims));
+    assert!(world.events("greedy").contains(&format!("Evicted: {message}")));
+
+    world.bind("late", nginx());
+    world.pass(5_000).await;
+    assert_eq!(world.status("late")["reason"], "Evicted", "it requests nothing");
+    world.pass(60_000).await;
+    assert_eq!(pressure(), "KubeletHasSufficientMemory");
+    world.bind("later", nginx());
+    world.pass(5_000).await;
+    assert_eq!(world.status("later")["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_critical_pod_pushes_another_out() {
+    let mut world = World::of(1);
+    world.settings.cpu = "2".to_owned();
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.bind("web", json!({"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": "1500m"}}}));
+    world.pass(5_000).await;
+    assert_eq!(world.status("web")["phase"], "Running");
+    let container = json!({"name": "dns", "image": "dns:1", "resources": {"requests": {"cpu": "1"}}});
+    world.server.put(
+        "pods",
+        json!({
+            "metadata": {"name": "dns", "namespace": "shop", "uid": "uid-dns"},
+            "spec": {"nodeName": "node-0", "priority": 2_000_000_000, "containers": [container]},
+        }),
+    );
+    world.pass(10_000).await;
+    let status = world.status("web");
+    let expected = [json!("Failed"), json!("Preempting"), json!("Preempted in order to admit critical pod")];
+    assert_eq!([&status["phase"], &status["reason"], &status["message"]], [&expected[0], &expected[1], &expected[2]]);
+    assert_eq!(world.status("dns")["phase"], "Running");
+    assert!(world.events("web").contains(&"Preempting: Preempted in order to admit critical pod".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_needs_a_runtime_that_its_node_has() {
+    let world = World::of(1);
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.server.put("runtimeclasses.node.k8s.io", json!({"metadata": {"name": "strict"}, "handler": "kata"}));
+    for (name, class) in [("strict", "strict"), ("lost", "none")] {
+        let spec = json!({"nodeName": "node-0", "runtimeClassName": class, "containers": [nginx()]});
+        let metadata = json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}")});
+        world.server.put("pods", json!({"metadata": metadata, "spec": spec}));
+    }
+    world.pass(5_000).await;
+    let failed = "FailedCreatePodSandBox: Failed to create pod sandbox:";
+    let unknown =
+        "rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for \"kata\" is configured";
+    assert!(world.events("strict").contains(&format!("{failed} {unknown}")), "{:?}", world.events("strict"));
+    assert!(world.events("lost").contains(&format!("{failed} RuntimeClass.node.k8s.io \"none\" not found")));
+    world.server.put("runtimeclasses.node.k8s.io", json!({"metadata": {"name": "strict"}, "handler": "runc"}));
+    world.pass(12_000).await;
+    assert_eq!(world.status("strict")["phase"], "Running");
+}
+
+/// A static pod runs from its file, whatever happens to its mirror.
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_shows_itself_as_a_mirror_that_cannot_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    let manifest = |image: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop}}\n\
+             spec: {{containers: [{{name: web, image: {image}}}], terminationGracePeriodSeconds: 5}}\n"
+        )
+    };
+    std::fs::write(&file, manifest("nginx:1")).unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), "kind: Service").unwrap();
+    let mut world = World::of(1);
+    world.settings.pod_manifest_path = Some(folder.path().to_owned());
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.pass(5_000).await;
+    let mirror = || world.server.get("pods", "shop/web-node-0");
+    let first = mirror().unwrap();
+    let annotations = &first["metadata"]["annotations"];
+    assert_eq!(annotations["kubernetes.io/config.mirror"], annotations["kubernetes.io/config.hash"]);
+    let owner = &first["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"], &owner["controller"]),
+        (&json!("Node"), &json!("node-0"), &json!(true))
+    );
+    assert_eq!(world.status("web-node-0")["phase"], "Running");
+    let started = world.status("web-node-0")["containerStatuses"][0]["state"]["running"]["startedAt"].clone();
+
+    // Its mirror is deleted; it comes back, and the container has gone on.
+    world.server.remove("pods", "shop/web-node-0");
+    world.pass(5_000).await;
+    let second = mirror().unwrap();
+    assert_ne!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    assert_eq!(world.status("web-node-0")["containerStatuses"][0]["state"]["running"]["startedAt"], started);
+
+    // Another manifest is another pod.
+    std::fs::write(&file, manifest("nginx:2")).unwrap();
+    world.pass(10_000).await;
+    let third = mirror().unwrap();
+    assert_ne!(third["metadata"]["annotations"], first["metadata"]["annotations"]);
+    assert_eq!(world.status("web-node-0")["containerStatuses"][0]["image"], "docker.io/library/nginx:2");
+
+    std::fs::remove_file(&file).unwrap();
+    world.pass(10_000).await;
+    assert_eq!(mirror(), None);
+}
+
+/// The file was removed while no agent ran.
+#[tokio::test(start_paused = true)]
+async fn a_mirror_without_a_static_pod_is_deleted() {
+    let world = World::of(1);
+    world.server.put(
+        "pods",
+        json!({
+            "metadata": {"name": "web-node-0", "namespace": "shop", "uid": "m",
+                "annotations": {"kubernetes.io/config.mirror": "h"}},
+            "spec": {"nodeName": "node-0", "containers": [nginx()]},
+        }),
+    );
+    world.start();
+    world.pass(5_000).await;
+    assert_eq!(world.server.get("pods", "shop/web-node-0"), None);
 }

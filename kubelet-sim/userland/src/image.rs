@@ -4,8 +4,8 @@
 
 use crate::launch::install;
 use crate::programs;
-use crate::tree::node::{Device, NodeKind, Owner};
-use crate::tree::volume::{DEFAULT_LIMIT_BYTES, Volume};
+use file_tree::node::{Device, NodeKind, Owner};
+use file_tree::volume::{DEFAULT_LIMIT_BYTES, Volume};
 use jiff::Timestamp;
 
 /// What is known about an image.
@@ -18,8 +18,12 @@ pub struct Image {
     pub uid: u32,
     /// The TCP port on which its own command serves.
     pub port: Option<u16>,
-    /// Simulated programs that only this image has, as paths. Servers such as nginx are not simulated.
+    /// Simulated programs that only this image has, as paths.
     programs: &'static [&'static str],
+    /// Usual programs that this image does not have.
+    lacks: &'static [&'static str],
+    /// Files that its servers read: paths and contents.
+    pages: &'static [(&'static str, &'static str)],
     /// True for an image with a shell and its usual programs.
     has_shell: bool,
 }
@@ -32,12 +36,19 @@ const PLAIN: Image = Image {
     uid: 0,
     port: None,
     programs: &[],
+    lacks: &[],
+    pages: &[],
     has_shell: true,
 };
 
-const IMAGES: [Image; 12] = [
-    Image { name: "busybox", command: &["sh"], ..PLAIN },
-    Image { name: "alpine", command: &["/bin/sh"], ..PLAIN },
+const NGINX_CONFIGURATION: &str = "server {\n    listen       80;\n    listen  [::]:80;\n    server_name  localhost;\n\n    \
+    location / {\n        root   /usr/share/nginx/html;\n        index  index.html index.htm;\n    }\n}\n";
+const NGINX_PAGE: &str = "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head>\n<body>\n\
+    <h1>Welcome to nginx!</h1>\n<p>This page comes from a simulated server.</p>\n</body>\n</html>\n";
+
+const IMAGES: [Image; 13] = [
+    Image { name: "busybox", command: &["sh"], lacks: &["curl", "dig", "getent", "host"], ..PLAIN },
+    Image { name: "alpine", command: &["/bin/sh"], lacks: &["curl", "dig", "host"], ..PLAIN },
     Image { name: "bash", entrypoint: &["docker-entrypoint.sh"], command: &["bash"], ..PLAIN },
     Image { name: "debian", command: &["bash"], ..PLAIN },
     Image { name: "ubuntu", command: &["/bin/bash"], ..PLAIN },
@@ -48,15 +59,29 @@ const IMAGES: [Image; 12] = [
         entrypoint: &["/docker-entrypoint.sh"],
         command: &["nginx", "-g", "daemon off;"],
         port: Some(80),
+        programs: &["/usr/sbin/nginx"],
+        pages: &[
+            ("etc/nginx/conf.d/default.conf", NGINX_CONFIGURATION),
+            ("usr/share/nginx/html/index.html", NGINX_PAGE),
+        ],
         ..PLAIN
     },
-    Image { name: "httpd", command: &["httpd-foreground"], working_dir: "/usr/local/apache2", port: Some(80), ..PLAIN },
+    Image {
+        name: "httpd",
+        command: &["httpd-foreground"],
+        working_dir: "/usr/local/apache2",
+        port: Some(80),
+        programs: &["/usr/local/bin/httpd-foreground"],
+        pages: &[("usr/local/apache2/htdocs/index.html", "<html><body><h1>It works!</h1></body></html>\n")],
+        ..PLAIN
+    },
     Image {
         name: "redis",
         entrypoint: &["docker-entrypoint.sh"],
         command: &["redis-server"],
         working_dir: "/data",
         port: Some(6379),
+        programs: &["/usr/local/bin/redis-server", "/usr/local/bin/redis-cli"],
         ..PLAIN
     },
     Image {
@@ -66,6 +91,7 @@ const IMAGES: [Image; 12] = [
         programs: &["/agnhost", "/agnhost-2"],
         ..PLAIN
     },
+    Image { name: "nonewprivs", entrypoint: &["/nonewprivs"], programs: &["/nonewprivs"], ..PLAIN },
     Image { name: "pause", entrypoint: &["/pause"], uid: 65_535, programs: &["/pause"], has_shell: false, ..PLAIN },
 ];
 
@@ -86,6 +112,11 @@ impl Image {
             (true, false) => [own(self.entrypoint), args.to_vec()].concat(),
             (true, true) => [own(self.entrypoint), own(self.command)].concat(),
         }
+    }
+
+    /// True for an image that exists for one program, which is no server.
+    pub fn is_one_program(&self) -> bool {
+        !self.programs.is_empty() && self.port.is_none()
     }
 
     /// Makes the files of the image.
@@ -127,7 +158,7 @@ impl Image {
         volume.put_link("dev/fd", "/proc/self/fd", now);
         if self.has_shell {
             let shells = ["sh", "ash"].iter().chain(if self.name == "busybox" { &[][..] } else { &["bash"] });
-            for name in programs::NAMES.iter().chain(shells) {
+            for name in programs::NAMES.iter().chain(shells).filter(|name| !self.lacks.contains(name)) {
                 install(&volume, &format!("bin/{name}"), name, now);
             }
             // Scripts and env lines name these places.
@@ -142,6 +173,9 @@ impl Image {
         for word in self.entrypoint.iter().filter(|word| word.ends_with(".sh")) {
             let path = if word.starts_with('/') { (*word).to_owned() } else { format!("/usr/local/bin/{word}") };
             volume.put_file(&path, script, 0o755, root, now);
+        }
+        for (path, content) in self.pages {
+            volume.put_file(path, *content, 0o644, root, now);
         }
         for path in self.programs {
             let name = path.rsplit('/').next().unwrap_or_default();

@@ -2,14 +2,14 @@
 
 use crate::agnhost;
 use crate::process::proc::{Proc, Running};
-use crate::programs::{self, DEFAULT_PATH, Program};
+use crate::programs::{self, DEFAULT_PATH, Program, web};
 use crate::shell::invocation::sh;
-use crate::tree::actor::{Actor, OpenOptions};
-use crate::tree::error::FileError;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::{NodeKind, Owner};
-use crate::tree::place::{Access, join};
-use crate::tree::volume::Volume;
+use file_tree::actor::{Actor, OpenOptions};
+use file_tree::error::FileError;
+use file_tree::mounts::FileTree;
+use file_tree::node::{NodeKind, Owner};
+use file_tree::place::{Access, join};
+use file_tree::volume::Volume;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn builtin(name: &str) -> Option<Program> {
     if SHELLS.contains(&name) {
         return Some(sh);
     }
-    agnhost::program(name).or_else(|| programs::program(name))
+    agnhost::program(name).or_else(|| web::program(name)).or_else(|| programs::program(name))
 }
 
 /// Runs the program that words name.

@@ -1,12 +1,12 @@
-//! The programs of simulated containers: a file tree, a shell and its usual programs, which run in virtual time.
+//! The programs of simulated containers: a shell and its usual programs, which run in virtual time.
 //!
 //! There is no Kubernetes counterpart: a real container runs the programs of its image on a kernel. This crate does no
-//! IO and reads no clock. What a container writes follows from its command, its variables, its files and the time. The
+//! IO and reads no clock. What a container writes follows from its command, its variables, its files (`file_tree`) and the time. The
 //! modules stand floor by floor: each one uses only those above it.
 
 // What a container's processes run on.
-pub mod tree;
 pub mod process;
+pub mod network;
 
 // The programs, each a future.
 pub mod pattern;

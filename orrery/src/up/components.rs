@@ -90,7 +90,19 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             arguments.push(path_flag("cluster-signing-key-file", &pki.join("ca.key")));
             arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes)));
         }
-        "kubelet-sim" => arguments.push(flag("nodes", options.nodes)),
+        "kubelet-sim" => {
+            match options.node_template.is_empty() {
+                true => arguments.push(flag("nodes", options.nodes)),
+                false => arguments.extend(options.node_template.iter().map(|path| path_flag("node-template", path))),
+            }
+            arguments.extend(options.failure_model.iter().map(|path| path_flag("failure-model", path)));
+            arguments.push(path_flag("requestheader-client-ca-file", &pki.join("front-proxy-ca.crt")));
+            arguments.push(flag("requestheader-allowed-names", FRONT_PROXY_CLIENT));
+            if options.static_control_plane {
+                arguments.push(path_flag("pod-manifest-path", &data_dir.manifests()));
+            }
+            arguments.extend(options.stages.iter().map(|path| path_flag("stages", path)));
+        }
         "proxy-sim" => arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes))),
         _ => {}
     }

@@ -67,6 +67,11 @@ impl DataDir {
         self.logs().join(format!("{component}.log"))
     }
 
+    /// Returns the folder of the static pods' manifests.
+    pub fn manifests(&self) -> PathBuf {
+        self.root().join("manifests")
+    }
+
     /// Returns the path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.root().join("kubeconfig")

@@ -9,6 +9,8 @@ pub mod passed_on;
 pub mod process;
 pub mod restarts;
 pub mod ready;
+pub mod metrics_api;
+pub mod static_control_plane;
 pub mod progress;
 pub mod cluster;
 pub mod record;
@@ -24,8 +26,11 @@ use clap::Args;
 use cluster::Cluster;
 use component_base::env::Env;
 use component_base::kubeconfig;
+use component_base::options::OptionsError;
 use components::Component;
 use data_dir::DataDir;
+use kubelet_sim::machines::failure_file;
+use kubelet_sim::template;
 use passed_on::PassedOn;
 use progress::Progress;
 use ready::Waiting;
@@ -42,6 +47,18 @@ pub struct Options {
     /// Number of simulated nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
     pub nodes: u32,
+    /// File or folder with KWOK's stages, which pods and nodes go through; as often as you like
+    #[arg(long, value_name = "PATH")]
+    pub stages: Vec<PathBuf>,
+    /// Show the control plane's components as static pods of the first node
+    #[arg(long)]
+    pub static_control_plane: bool,
+    /// File with templates of nodes, instead of --nodes; as often as you like
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    pub node_template: Vec<PathBuf>,
+    /// File with models of failures of machines; as often as you like
+    #[arg(long, value_name = "FILE")]
+    pub failure_model: Vec<PathBuf>,
     #[command(flatten)]
     pub place: Place,
     /// Engine behind the API server: embedded survives a restart, memory does not, etcd is a cluster of its own
@@ -94,6 +111,10 @@ impl Options {
     pub fn defaults(data_dir: PathBuf) -> Self {
         Self {
             nodes: 3,
+            stages: Vec::new(),
+            static_control_plane: false,
+            node_template: Vec::new(),
+            failure_model: Vec::new(),
             place: Place::at(data_dir),
             store: StoreKind::Embedded,
             etcd_endpoints: Vec::new(),
@@ -132,7 +153,13 @@ pub enum UpError {
     #[error(transparent)]
     PassedOn(#[from] passed_on::PassedOnError),
     #[error(transparent)]
+    Stages(#[from] OptionsError),
+    #[error(transparent)]
     Ready(#[from] ready::ReadyError),
+    #[error("{}: {source}", path.display())]
+    Manifests { path: PathBuf, source: std::io::Error },
+    #[error("metrics.k8s.io cannot be registered: {0}")]
+    MetricsApi(client::Error),
 }
 
 /// Runs a cluster until the environment shuts down. Fails if a component ends while the cluster starts; later it is
@@ -141,6 +168,11 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     for warning in passed_on::check(&options.passed_on)? {
         tracing::warn!("{warning}");
     }
+    kubelet_sim::behaviour::files::read(&options.stages)?;
+    failure_file::read(&options.failure_model)?;
+    let templates = template::file::read(&options.node_template)?;
+    let nodes = if templates.is_empty() { options.nodes } else { template::count(&templates) };
+    let options = Options { nodes, ..options };
     if options.detach {
         return detach::run(&options, &env).await;
     }
@@ -152,6 +184,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let data_dir = DataDir::open(&options.place.root())?;
     let components = components::components(&options, verbosity, &data_dir);
     ports::check(options.bind_address, &components)?;
+    if options.static_control_plane {
+        static_control_plane::write(&data_dir.manifests(), &components)?;
+    }
     let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
     kubeconfig::write(&data_dir.kubeconfig(), &admin, &options.place.name, ADMIN).map_err(CertificatesError::from)?;
     if let Some(path) = &options.kubeconfig {
@@ -162,6 +197,11 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
+        let endpoint = metrics_api::endpoint(&options, &components);
+        if let Err(error) = metrics_api::register(waiting.client(), &endpoint).await {
+            cluster.stop().await;
+            return Err(UpError::MetricsApi(error));
+        }
         progress.greet(&options, &data_dir);
         cluster.record_ready();
         cluster.keep_running(&components).await;

@@ -52,6 +52,11 @@ impl Waiting {
         })
     }
 
+    /// Returns the administrator's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Waits until the component reports ready and its objects show its work. Returns a description for people.
     pub async fn component(&self, component: &Component) -> Result<String, ReadyError> {
         let server = server_url(self.bind_address, component.port);

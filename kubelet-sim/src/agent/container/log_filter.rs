@@ -10,6 +10,14 @@ use std::time::Duration;
 pub struct Line {
     pub at: Timestamp,
     pub text: String,
+    /// True for the last words of a process that did not end their line.
+    pub is_partial: bool,
+}
+
+impl Line {
+    pub fn whole(at: Timestamp, text: String) -> Self {
+        Self { at, text, is_partial: false }
+    }
 }
 
 /// The options of a log query.
@@ -64,7 +72,9 @@ impl LogFilter {
                 text.push_str(&format!("{:.9} ", line.at));
             }
             text.push_str(&line.text);
-            text.push('\n');
+            if !line.is_partial {
+                text.push('\n');
+            }
         }
         if let Some(left) = &mut self.limit_bytes {
             let mut end = text.len().min(*left);
@@ -98,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_log_is_cut_at_both_ends() {
-        let lines: Vec<Line> = (0..4).map(|n| Line { at: at(n), text: format!("line {n}") }).collect();
+        let lines: Vec<Line> = (0..4).map(|n| Line::whole(at(n), format!("line {n}"))).collect();
         for (query, expected) in [
             ("", "line 0\nline 1\nline 2\nline 3\n"),
             ("tailLines=2", "line 2\nline 3\n"),

@@ -1,8 +1,7 @@
-//! A simulated container as the endpoints see it: its files and variables, and what it writes to its log.
+//! What a simulated container writes to its log, and its processes as a client looks at them.
 //!
-//! Read `context` first, then `output`, then `log_filter`, which cuts a log to what a query asks for.
+//! Read `output` first, then `log_filter`, which cuts a log to what a query asks for.
 
-pub mod file_modes;
-pub mod context;
 pub mod log_filter;
 pub mod output;
+pub mod running;

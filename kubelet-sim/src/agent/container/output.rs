@@ -5,9 +5,10 @@
 //! lines of its annotation.
 
 use super::log_filter::Line;
-use crate::pod::story::LogStory;
-use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus};
-use proto::kinds::jiff::{Timestamp, Unit};
+use crate::runtime::run::Run;
+use pod_life::story::LogStory;
+use proto::kinds::api::core::v1::Container;
+use proto::kinds::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use userland::process::kernel::FIRST;
@@ -21,61 +22,6 @@ const END_PRECISION: Duration = Duration::from_secs(1);
 const MAX_ADVANCES: u32 = 8;
 /// The exit code of a process that SIGKILL ended.
 const EXIT_KILLED: i32 = 137;
-
-/// One run of a container, from its start to its end.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    /// The number of runs before this one.
-    pub number: i32,
-    pub started_at: Timestamp,
-    /// The time of its end and its exit code; `None` while it runs.
-    pub end: Option<(Timestamp, i32)>,
-}
-
-impl Run {
-    /// Returns the last run, or with `previous` the one before it. The error is worded as the kubelet words it.
-    pub fn of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<Self, String> {
-        let name = &status.name;
-        let state = status.state.clone().unwrap_or_default();
-        let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-        let before = status.restart_count - i32::from(state.running.is_some() || state.terminated.is_some());
-        if previous {
-            let missing = || format!("previous terminated container {name:?} in pod {pod:?} not found");
-            return last.map(|exit| Self::ended(before, exit)).ok_or_else(missing);
-        }
-        if let Some(running) = &state.running {
-            let started_at = running.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| whole(time.0));
-            return Ok(Self { number: status.restart_count, started_at, end: None });
-        }
-        if let Some(exit) = &state.terminated {
-            return Ok(Self::ended(status.restart_count, exit));
-        }
-        if let Some(exit) = last {
-            return Ok(Self::ended(before, exit));
-        }
-        let reason = state.waiting.and_then(|waiting| waiting.reason).unwrap_or_default();
-        Err(match reason.as_str() {
-            "" => format!("container {name:?} in pod {pod:?} is waiting to start - no logs yet"),
-            "ErrImagePull" => format!("container {name:?} in pod {pod:?} is waiting to start: image can't be pulled"),
-            "ImagePullBackOff" => {
-                format!("container {name:?} in pod {pod:?} is waiting to start: trying and failing to pull image")
-            }
-            reason => format!("container {name:?} in pod {pod:?} is waiting to start: {reason}"),
-        })
-    }
-
-    fn ended(number: i32, exit: &ContainerStateTerminated) -> Self {
-        let time = |time: &Option<proto::kinds::metav1::Time>| {
-            time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| whole(time.0))
-        };
-        Self { number, started_at: time(&exit.started_at), end: Some((time(&exit.finished_at), exit.exit_code)) }
-    }
-}
-
-/// Cuts a time to the second, as the API server stores it. The fractions that an agent remembers must not move a line.
-fn whole(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time.round(Unit::Second).unwrap_or(time))
-}
 
 /// The output of one run of a container.
 pub struct Output<'a> {
@@ -114,14 +60,15 @@ impl Printed {
                 bytes.extend(part);
                 if bytes.last() == Some(&b'\n') {
                     bytes.pop();
-                    lines.push(Line { at: output.at, text: String::from_utf8_lossy(bytes).into_owned() });
+                    lines.push(Line::whole(output.at, String::from_utf8_lossy(bytes).into_owned()));
                     bytes.clear();
                 }
             }
         }
         if has_ended || end.is_some() {
             let unfinished = open.into_values().filter(|(_, bytes)| !bytes.is_empty());
-            lines.extend(unfinished.map(|(at, bytes)| Line { at, text: String::from_utf8_lossy(&bytes).into_owned() }));
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            lines.extend(unfinished.map(|(at, bytes)| Line { at, text: text(&bytes), is_partial: true }));
         }
         if let Some(end) = end.filter(|_| has_ended) {
             lines.iter_mut().for_each(|line| line.at = line.at.min(end));
@@ -161,7 +108,7 @@ impl<'a> Output<'a> {
         let mut lines: Vec<Line> = self
             .greeting()
             .into_iter()
-            .map(|text| Line { at: start, text })
+            .map(|text| Line::whole(start, text))
             .chain(self.lines_at_start(start))
             .collect();
         if let (Some(every), count @ 1..) = (self.story.every, self.story.lines.len()) {
@@ -169,7 +116,7 @@ impl<'a> Output<'a> {
             let due = u32::try_from(passed.as_nanos() / every.as_nanos().max(1)).unwrap_or(u32::MAX - 1);
             for turn in due.saturating_sub(MAX_LINES).max(1)..=due + 1 {
                 let text = self.story.lines[(turn as usize - 1) % count].clone();
-                lines.push(Line { at: at(every.saturating_mul(turn)), text });
+                lines.push(Line::whole(at(every.saturating_mul(turn)), text));
             }
         }
         lines.extend(self.farewell());
@@ -190,7 +137,7 @@ impl<'a> Output<'a> {
 
     fn lines_at_start(&self, at: Timestamp) -> Vec<Line> {
         let once = if self.story.every.is_none() { self.story.lines.as_slice() } else { &[] };
-        once.iter().map(|text| Line { at, text: text.clone() }).collect()
+        once.iter().map(|text| Line::whole(at, text.clone())).collect()
     }
 
     /// Returns the last line; `None` for a container that was killed or still runs.
@@ -198,19 +145,19 @@ impl<'a> Output<'a> {
         let (at, code) = self.run.end.filter(|(_, code)| *code != EXIT_KILLED)?;
         let name = &self.container.name;
         let text = if code == 0 { format!("{name}: done") } else { format!("{name}: failed with exit code {code}") };
-        Some(Line { at, text })
+        Some(Line::whole(at, text))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::entrypoint::{argv, image_of, is_simulated};
+    use file_tree::mounts::FileTree;
+    use pod_life::entrypoint::{argv, image_of, is_simulated};
     use serde_json::{Value, json};
     use userland::launch::launch;
     use userland::process::processes::ContainerSetup;
     use userland::process::streams::Streams;
-    use userland::tree::mounts::FileTree;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
@@ -283,38 +230,5 @@ mod tests {
         assert_eq!(lines.len(), 1 + MAX_LINES as usize + 1);
         assert_eq!(next, Some(at(1_000_000) + Duration::from_millis(100)));
         assert_eq!(output.lines(Some(at(999_999)), at(1_000_000)).0.len(), 10);
-    }
-
-    #[test]
-    fn what_never_ran_has_no_log() {
-        let status = |state: Value, last: Value, restarts: i32| -> ContainerStatus {
-            let status = json!({
-                "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": restarts,
-                "state": state, "lastState": last,
-            });
-            serde_json::from_value(status).unwrap()
-        };
-        let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
-        let exit = json!({"terminated": {
-            "exitCode": 1, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z",
-        }});
-        let running = json!({"running": {"startedAt": "2026-01-01T00:00:09.25Z"}});
-        let first = Run { number: 0, started_at: at(0), end: Some((at(5), 1)) };
-        let second = Run { number: 1, started_at: at(9), end: None };
-        let not_yet = |why: &str| Err(format!("container \"c\" in pod \"p\" is waiting to start: {why}"));
-        let nothing_before = || Err("previous terminated container \"c\" in pod \"p\" not found".to_owned());
-        for (state, last, restarts, previous, expected) in [
-            (waiting("ContainerCreating"), json!({}), 0, false, not_yet("ContainerCreating")),
-            (waiting("ErrImagePull"), json!({}), 0, false, not_yet("image can't be pulled")),
-            (waiting("ImagePullBackOff"), json!({}), 0, false, not_yet("trying and failing to pull image")),
-            (waiting("CrashLoopBackOff"), exit.clone(), 0, false, Ok(first.clone())),
-            (waiting("CrashLoopBackOff"), exit.clone(), 0, true, Ok(first.clone())),
-            (running.clone(), exit.clone(), 1, false, Ok(second)),
-            (running.clone(), exit.clone(), 1, true, Ok(first.clone())),
-            (running, json!({}), 0, true, nothing_before()),
-            (exit, json!({}), 0, false, Ok(first)),
-        ] {
-            assert_eq!(Run::of(&status(state.clone(), last, restarts), "p", previous), expected, "{state}");
-        }
     }
 }

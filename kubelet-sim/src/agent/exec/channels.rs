@@ -4,15 +4,25 @@
 //! channels are numbered; over SPDY the client opens a stream for each and names it in a header.
 
 use super::options::{StreamOptions, TerminalSize};
-use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing, StreamEvent};
+use crate::agent::stream::event::StreamEvent;
+use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing};
 use crate::agent::stream::upgrade::Offers;
 use axum::body::Bytes;
 use component_base::env::Env;
 use serde_json::Value;
 use std::time::Duration;
 
-pub const OFFERS: Offers =
-    Offers { websocket: &["v5.channel.k8s.io", "v4.channel.k8s.io"], spdy: &["v4.channel.k8s.io"] };
+pub const OFFERS: Offers = Offers {
+    websocket: &[
+        "v5.channel.k8s.io",
+        "v4.channel.k8s.io",
+        "v4.base64.channel.k8s.io",
+        "channel.k8s.io",
+        "base64.channel.k8s.io",
+        "",
+    ],
+    spdy: &["v4.channel.k8s.io"],
+};
 
 /// The time in which a SPDY client must have opened its streams.
 const OPENING_LIMIT: Duration = Duration::from_secs(30);
@@ -102,6 +112,7 @@ pub struct Reader {
 pub struct Writer {
     outgoing: Outgoing,
     numbers: StreamNumbers,
+    has_status_object: bool,
 }
 
 /// Opens the channels; `None` when the client disconnects, or waits too long, before it has opened its streams.
@@ -112,14 +123,37 @@ pub async fn open(
     options: StreamOptions,
     env: &Env,
 ) -> Option<(Reader, Writer)> {
+    let has_status_object = !matches!(framing, Framing::Channels(protocol) if !protocol.has_status_object);
     let numbers = match framing {
-        Framing::Channels => StreamNumbers::fixed(),
+        Framing::Channels(_) => {
+            let numbers = StreamNumbers::fixed();
+            outgoing.greet(numbers.stream(lowest_output(options))?).await;
+            numbers
+        }
         Framing::Spdy => env
             .timeout(OPENING_LIMIT, accept_streams(&mut incoming, &outgoing, options.stream_count()))
             .await
             .ok()??,
     };
-    Some((Reader { incoming, numbers: numbers.clone() }, Writer { outgoing, numbers }))
+    Some((Reader { incoming, numbers: numbers.clone() }, Writer { outgoing, numbers, has_status_object }))
+}
+
+/// Returns the output with the lowest number: the first message of a connection is an empty one on it.
+fn lowest_output(options: StreamOptions) -> Channel {
+    match options {
+        StreamOptions { stdout: true, .. } => Channel::Stdout,
+        StreamOptions { stderr: true, .. } => Channel::Stderr,
+        _ => Channel::Error,
+    }
+}
+
+/// Returns what the error channel says of an exit status. Old protocols know only an error's message.
+fn status_bytes(status: &Value, has_status_object: bool) -> String {
+    match (has_status_object, status["status"].as_str()) {
+        (true, _) => status.to_string(),
+        (false, Some("Success")) => String::new(),
+        (false, _) => status["message"].as_str().unwrap_or_default().to_owned(),
+    }
 }
 
 /// Waits until the client has opened so many streams, and accepts each one.
@@ -165,9 +199,10 @@ impl Writer {
         }
     }
 
-    /// Sends the exit status, a Status object, and closes all streams.
+    /// Sends the exit status and closes all streams.
     pub async fn close(mut self, status: &Value) {
-        self.write(Channel::Error, status.to_string().as_bytes()).await;
+        let bytes = status_bytes(status, self.has_status_object);
+        self.write(Channel::Error, bytes.as_bytes()).await;
         for (stream, _) in &self.numbers.0 {
             self.outgoing.end(*stream).await;
         }
@@ -178,6 +213,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn only_what_is_typed_reaches_a_command() {
@@ -196,6 +232,29 @@ mod tests {
             (data(9, "no"), None),
         ] {
             assert_eq!(input(&StreamNumbers::fixed(), event.clone()), expected, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_message_is_on_the_lowest_output() {
+        for (stdout, stderr, expected) in
+            [(true, true, Channel::Stdout), (false, true, Channel::Stderr), (false, false, Channel::Error)]
+        {
+            assert_eq!(lowest_output(StreamOptions { stdout, stderr, ..StreamOptions::default() }), expected);
+        }
+    }
+
+    #[test]
+    fn an_old_protocol_has_words_for_errors_alone() {
+        let failed = json!({"metadata": {}, "status": "Failure", "message": "exit code 3"});
+        let ended = json!({"metadata": {}, "status": "Success"});
+        for (status, has_status_object, expected) in [
+            (&failed, true, failed.to_string()),
+            (&ended, true, ended.to_string()),
+            (&failed, false, "exit code 3".to_owned()),
+            (&ended, false, String::new()),
+        ] {
+            assert_eq!(status_bytes(status, has_status_object), expected);
         }
     }
 

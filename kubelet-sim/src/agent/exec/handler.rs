@@ -5,18 +5,19 @@
 use super::channels::{self, OFFERS, Reader, Writer};
 use super::options::StreamOptions;
 use super::terminal::{ClientGone, Terminal};
-use crate::agent::container::context::PodContainer;
-use crate::agent::container::output::Run;
+use crate::agent::container::running::Running;
 use crate::agent::logs::{Log, run_of};
 use crate::agent::plain_text::Refusal;
 use crate::agent::stream::upgrade::Upgrade;
 use crate::agent::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::entrypoint::interactive_command;
-use crate::pod::story::ContainerKind;
+use crate::runtime::container::PodContainer;
+use crate::runtime::run::Run;
 use axum::body::Body;
 use client::{Patch, PatchOptions};
 use http::{Response, StatusCode};
+use pod_life::entrypoint::interactive_command;
+use pod_life::story::ContainerKind;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -83,7 +84,11 @@ async fn run(
 ) {
     let env = fleet.env().clone();
     let Ok(run) = run_of(&container, false) else { return };
-    let processes = container.processes(&fleet, &container_ref.node, &run).await;
+    let processes = Running::of(&fleet, &container_ref.node, &container, &run).await;
+    if matches!(request, CommandRequest::Exec(_)) {
+        processes.touch();
+    }
+    let pod = container.pod.clone();
     let mut terminal = Terminal::new(&env, options, &mut reader, &mut writer);
     let ended = match &request {
         CommandRequest::Exec(argv) => terminal.run(&processes, argv).await.map(|code| exit_status(argv, code)),
@@ -98,6 +103,7 @@ async fn run(
             None => attach(terminal, Log::from_now(&fleet, container_ref, container, run, processes)).await,
         },
     };
+    fleet.wake(&pod);
     if let Ok(status) = ended {
         writer.close(&status).await;
         reader.finish().await;

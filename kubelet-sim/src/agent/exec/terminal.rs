@@ -4,14 +4,14 @@
 
 use super::channels::{Channel, Input, Reader, Writer};
 use super::options::{StreamOptions, TerminalSize};
-use crate::runtime::SharedProcesses;
+use crate::agent::container::running::Running;
 use component_base::env::Env;
+use file_tree::actor::Actor;
 use std::time::Duration;
 use userland::launch::start_error;
 use userland::process::kernel::Pid;
 use userland::process::signal::Signal;
 use userland::process::streams::{Streams, TerminalSize as TerminalRows};
-use userland::tree::actor::Actor;
 
 /// The longest line of input; the rest of a longer one is dropped.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -51,11 +51,11 @@ impl<'a> Terminal<'a> {
     }
 
     /// Runs a program to its end; returns its exit code.
-    pub async fn run(&mut self, processes: &SharedProcesses, argv: &[String]) -> Result<i32, ClientGone> {
+    pub async fn run(&mut self, processes: &Running, argv: &[String]) -> Result<i32, ClientGone> {
         let now = self.env.wall();
+        processes.advance().await;
         let started = {
             let mut processes = processes.lock();
-            processes.advance_to(now);
             let name = argv.first().map(String::as_str).unwrap_or_default();
             let user = Actor { now, ..processes.user().clone() };
             match start_error(processes.tree(), &user, processes.env(), name) {
@@ -82,19 +82,19 @@ impl<'a> Terminal<'a> {
     }
 
     /// Passes input and output on until the process ends.
-    async fn drive(&mut self, processes: &SharedProcesses, pid: Pid) -> Result<i32, ClientGone> {
+    async fn drive(&mut self, processes: &Running, pid: Pid) -> Result<i32, ClientGone> {
         let env = self.env.clone();
         loop {
             let now = env.wall();
             self.pass_input(processes, pid).await?;
-            let (outputs, end, next, has_room) = {
-                let mut processes = processes.lock();
-                if let Some(size) = self.size {
-                    processes.resize(TerminalRows { rows: size.rows, columns: size.columns });
-                }
-                processes.advance_to(now);
-                let has_room = processes.write_input(pid, &[]);
-                (processes.take_outputs(pid), processes.end_of(pid), processes.next_wake(), has_room)
+            if let Some(size) = self.size {
+                processes.lock().resize(TerminalRows { rows: size.rows, columns: size.columns });
+            }
+            processes.advance().await;
+            let next = processes.next_wake();
+            let (outputs, end, has_room) = {
+                let processes = processes.lock();
+                (processes.take_outputs(pid), processes.end_of(pid), processes.write_input(pid, &[]))
             };
             for output in &outputs {
                 let channel = if output.descriptor == 2 { Channel::Stderr } else { Channel::Stdout };
@@ -122,7 +122,7 @@ impl<'a> Terminal<'a> {
     }
 
     /// Gives what the client has sent to the process: as it is, or line by line from a terminal.
-    async fn pass_input(&mut self, processes: &SharedProcesses, pid: Pid) -> Result<(), ClientGone> {
+    async fn pass_input(&mut self, processes: &Running, pid: Pid) -> Result<(), ClientGone> {
         let typed = std::mem::take(&mut self.typed);
         if !self.options.tty {
             processes.lock().write_input(pid, &typed);

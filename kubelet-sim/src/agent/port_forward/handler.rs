@@ -5,17 +5,18 @@
 
 use super::pages::{self, PodPort};
 use crate::agent::plain_text::Refusal;
-use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing, StreamEvent};
+use crate::agent::stream::event::StreamEvent;
+use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing};
 use crate::agent::stream::spdy::Headers;
 use crate::agent::stream::upgrade::{Offers, Upgrade};
 use crate::agent::target::PodRef;
 use crate::fleet::Fleet;
-use crate::images;
 use axum::body::{Body, Bytes};
 use bytes::BytesMut;
 use http::{Request, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use pod_life::images;
 use proto::Kind;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,8 +26,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-const OFFERS: Offers =
-    Offers { websocket: &["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"], spdy: &["portforward.k8s.io"] };
+const OFFERS: Offers = Offers {
+    websocket: &["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", ""],
+    spdy: &["portforward.k8s.io"],
+};
 /// Connections that a session may have at a time; more are refused.
 const MAX_CONNECTIONS: usize = 256;
 /// Ports of a WebSocket: the number of a channel is a byte, and each port takes two channels.
@@ -57,7 +60,7 @@ pub fn answer(
         let _at_the_end = end.clone().drop_guard();
         let session = PortForwardSession { fleet: shared, pod, outgoing, end, inputs: BTreeMap::new() };
         match framing {
-            Framing::Channels => session.channels(incoming, &ports).await,
+            Framing::Channels(_) => session.channels(incoming, &ports).await,
             Framing::Spdy => session.spdy_streams(incoming).await,
         }
     }))
@@ -69,20 +72,48 @@ fn requested_ports(query: &[(String, String)]) -> Result<Vec<u16>, String> {
     if lists.is_empty() {
         return Err(format!("query parameter {PORT:?} is required"));
     }
-    let ports = lists.into_iter().flat_map(|list| list.split(',').map(port)).collect::<Result<Vec<u16>, String>>()?;
+    let mut ports = Vec::new();
+    for list in lists {
+        if list.is_empty() {
+            return Err(format!("query parameter {PORT:?} cannot be empty"));
+        }
+        for port in list.split(',') {
+            ports.push(parse_port(port).map_err(|why| why.in_list(list))?);
+        }
+    }
     if ports.len() > MAX_PORTS {
         return Err(format!("no more than {MAX_PORTS} ports go through one connection"));
     }
     Ok(ports)
 }
 
-fn port(text: &str) -> Result<u16, String> {
-    let unreadable =
-        || format!("unable to parse {text:?} as a port: strconv.ParseUint: parsing {text:?}: invalid syntax");
+/// The reason why a text is no port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NoPort {
+    Zero,
+    /// The text, and the reason as strconv words it.
+    Unreadable(String, &'static str),
+}
+
+impl NoPort {
+    /// Words the error for a list of ports that the text is in.
+    fn in_list(self, list: &str) -> String {
+        match self {
+            Self::Zero => format!("port {list:?} must be > 0"),
+            Self::Unreadable(text, why) => {
+                format!("unable to parse {list:?} as a port: strconv.ParseUint: parsing {text:?}: {why}")
+            }
+        }
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, NoPort> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        Ok(0) => Err(format!("port {text:?} must be > 0")),
+        _ if !is_number => Err(NoPort::Unreadable(text.to_owned(), "invalid syntax")),
+        Ok(0) => Err(NoPort::Zero),
         Ok(port) => Ok(port),
-        Err(_) => Err(unreadable()),
+        Err(_) => Err(NoPort::Unreadable(text.to_owned(), "value out of range")),
     }
 }
 
@@ -186,7 +217,7 @@ impl PortForwardSession {
     async fn connect(&mut self, port: u16, data: u32, error: u32, alive: Option<mpsc::Sender<()>>) {
         let PodRef { node, namespace, pod } = self.pod.clone();
         let port = PodPort { node, namespace, pod, port };
-        if !port.is_open(&self.fleet) {
+        if !port.is_open(&self.fleet).await {
             let uid = self.pod.find(&self.fleet).map(|pod| pod.uid().to_owned()).unwrap_or_default();
             self.outgoing.data(error, connection_refused(&uid, port.port).into()).await;
             self.outgoing.end(error).await;
@@ -204,7 +235,7 @@ impl PortForwardSession {
 
 impl Pair {
     fn add(&mut self, stream: u32, headers: &Headers) {
-        match headers.get(PORT).and_then(|text| port(text).ok()) {
+        match headers.get(PORT).and_then(|text| parse_port(text).ok()) {
             Some(port) if is_data(headers) => self.data = Some((stream, port)),
             _ => self.error = Some(stream),
         }
@@ -217,7 +248,7 @@ fn is_data(headers: &Headers) -> bool {
 
 /// Returns the connection that a stream belongs to; `None` when it is no stream of a forwarded port.
 fn connection_id(stream: u32, headers: &Headers) -> Option<String> {
-    port(headers.get(PORT)?).ok()?;
+    parse_port(headers.get(PORT)?).ok()?;
     if !matches!(headers.get(STREAM_TYPE)?.as_str(), "data" | "error") {
         return None;
     }
@@ -291,7 +322,16 @@ mod tests {
         for (query, expected) in [
             (&[("port", "80,81"), ("port", "82")][..], Ok(vec![80, 81, 82])),
             (&[], Err("query parameter \"port\" is required")),
+            (&[("port", "")], Err("query parameter \"port\" cannot be empty")),
             (&[("port", "0")], Err("port \"0\" must be > 0")),
+            (
+                &[("port", "80,70000")],
+                Err("unable to parse \"80,70000\" as a port: strconv.ParseUint: parsing \"70000\": value out of range"),
+            ),
+            (
+                &[("port", "80,")],
+                Err("unable to parse \"80,\" as a port: strconv.ParseUint: parsing \"\": invalid syntax"),
+            ),
             (
                 &[("port", "http")],
                 Err("unable to parse \"http\" as a port: strconv.ParseUint: parsing \"http\": invalid syntax"),

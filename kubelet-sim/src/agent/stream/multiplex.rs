@@ -2,8 +2,10 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/httpstream and to wsstream.
 
-use super::spdy::{Decoder, Encoder, Frame, Headers};
-use super::wire::{WireReader, WireWriter};
+use super::channel_codec::ChannelProtocol;
+use super::event::StreamEvent;
+use super::spdy::{Decoder, Encoder, Frame};
+use super::wire::{WireMessage, WireReader, WireWriter};
 use axum::body::Bytes;
 use component_base::env::Env;
 use std::time::Duration;
@@ -11,37 +13,18 @@ use tokio::sync::mpsc;
 
 /// Frames that may wait to be written; then senders wait.
 const MAX_UNWRITTEN: usize = 16;
-/// In protocol v5, a message on this channel says that the stream in its payload has ended.
-const CLOSE: u8 = 255;
 
 /// How streams share the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Every message begins with the number of its stream. The numbers are fixed by the protocol.
-    Channels,
+    Channels(ChannelProtocol),
     Spdy,
-}
-
-/// An event from the client.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StreamEvent {
-    Open {
-        stream: u32,
-        headers: Headers,
-    },
-    Data {
-        stream: u32,
-        bytes: Bytes,
-    },
-    /// The client sends no more on this stream, but still reads.
-    End(u32),
-    /// The client has dropped this stream.
-    Reset(u32),
 }
 
 /// The parser of bytes from the client.
 enum Parser {
-    Channels,
+    Channels(ChannelProtocol),
     Spdy(Box<Decoder>),
 }
 
@@ -82,7 +65,7 @@ pub fn open(
     env.spawn(write(writer, framing, frame));
     let outgoing = Outgoing(sender);
     let parser = match framing {
-        Framing::Channels => Parser::Channels,
+        Framing::Channels(protocol) => Parser::Channels(protocol),
         Framing::Spdy => Parser::Spdy(Box::default()),
     };
     (Incoming { wire: reader, parser, outgoing: outgoing.clone(), ended: None, env: env.clone(), idle_limit }, outgoing)
@@ -94,12 +77,12 @@ async fn write(mut wire: WireWriter, framing: Framing, mut frame: mpsc::Receiver
         if closes_wire(&frame, framing) {
             break;
         }
-        let bytes = match framing {
-            Framing::Channels => channel_message(&frame),
-            Framing::Spdy => Some(spdy_frame(&mut encoder, &frame)),
+        let message = match framing {
+            Framing::Channels(protocol) => channel_message(protocol, &frame),
+            Framing::Spdy => Some(WireMessage::Binary(spdy_frame(&mut encoder, &frame))),
         };
-        if let Some(bytes) = bytes
-            && !wire.write(bytes).await
+        if let Some(message) = message
+            && !wire.write(message).await
         {
             return;
         }
@@ -110,15 +93,12 @@ async fn write(mut wire: WireWriter, framing: Framing, mut frame: mpsc::Receiver
 /// True for the frame that closes the connection: a WebSocket is closed, while SPDY sends a frame and lets the client
 /// close.
 fn closes_wire(frame: &OutgoingFrame, framing: Framing) -> bool {
-    matches!((frame, framing), (OutgoingFrame::GoAway, Framing::Channels))
+    matches!((frame, framing), (OutgoingFrame::GoAway, Framing::Channels(_)))
 }
 
-fn channel_message(frame: &OutgoingFrame) -> Option<Vec<u8>> {
+fn channel_message(protocol: ChannelProtocol, frame: &OutgoingFrame) -> Option<WireMessage> {
     let OutgoingFrame::Data(stream, bytes) = frame else { return None };
-    let mut message = Vec::with_capacity(bytes.len() + 1);
-    message.push(*stream as u8);
-    message.extend_from_slice(bytes);
-    Some(message)
+    Some(protocol.encode(*stream as u8, bytes))
 }
 
 fn spdy_frame(encoder: &mut Encoder, frame: &OutgoingFrame) -> Vec<u8> {
@@ -166,8 +146,8 @@ impl Incoming {
             let bytes = self.env.timeout(self.idle_limit, self.wire.next()).await.ok()??;
             match &mut self.parser {
                 Parser::Spdy(decoder) => decoder.feed(&bytes),
-                Parser::Channels => {
-                    if let Some(event) = channel_event(&bytes) {
+                Parser::Channels(protocol) => {
+                    if let Some(event) = protocol.decode(&bytes).ok()? {
                         return Some(event);
                     }
                 }
@@ -181,14 +161,6 @@ impl Incoming {
         let rest = async { while self.next().await.is_some() {} };
         let _ = env.timeout(limit, rest).await;
     }
-}
-
-fn channel_event(message: &Bytes) -> Option<StreamEvent> {
-    let number = *message.first()?;
-    if number == CLOSE {
-        return message.get(1).map(|ended| StreamEvent::End(u32::from(*ended)));
-    }
-    Some(StreamEvent::Data { stream: u32::from(number), bytes: message.slice(1..) })
 }
 
 impl Outgoing {
@@ -209,6 +181,11 @@ impl Outgoing {
         bytes.is_empty() || self.send(OutgoingFrame::Data(stream, bytes)).await
     }
 
+    /// Sends an empty message, which tells the client of numbered channels that the connection is established.
+    pub async fn greet(&self, stream: u32) -> bool {
+        self.send(OutgoingFrame::Data(stream, Bytes::new())).await
+    }
+
     /// Ends a stream. Numbered channels have no message for this.
     pub async fn end(&self, stream: u32) -> bool {
         self.send(OutgoingFrame::End(stream)).await
@@ -216,28 +193,5 @@ impl Outgoing {
 
     pub async fn go_away(&self) -> bool {
         self.send(OutgoingFrame::GoAway).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_a_channel_and_what_it_says() {
-        let data =
-            |stream, text: &'static str| Some(StreamEvent::Data { stream, bytes: Bytes::from_static(text.as_bytes()) });
-        for (message, expected) in [
-            (&[0, b'a', b'b'][..], data(0, "ab")),
-            (&[0], data(0, "")),
-            (&[4, b'{', b'}'], data(4, "{}")),
-            (&[255, 0], Some(StreamEvent::End(0))),
-            (&[255], None),
-            (&[], None),
-        ] {
-            assert_eq!(channel_event(&Bytes::copy_from_slice(message)), expected, "{message:?}");
-        }
-        assert_eq!(channel_message(&OutgoingFrame::Data(2, Bytes::from_static(b"no"))), Some(vec![2, b'n', b'o']));
-        assert_eq!(channel_message(&OutgoingFrame::End(2)), None);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/httpstream and to k8s.io/kubelet/pkg/cri/streaming.
 
+use super::channel_codec::ChannelProtocol;
 use super::multiplex::{self, Framing, Incoming, Outgoing};
 use super::spdy;
 use super::wire::{self, MAX_MESSAGE_BYTES};
@@ -22,16 +23,30 @@ const ACCEPTED_PROTOCOLS: &str = "x-accepted-stream-protocol-versions";
 /// The prefix of a protocol whose SPDY frames come in the messages of a WebSocket.
 const TUNNELLED: &str = "SPDY/3.1+";
 
-/// The protocols that an endpoint offers over WebSockets and over SPDY, the preferred one first.
+/// The protocols that an endpoint offers over WebSockets and over SPDY.
 #[derive(Clone, Copy, Debug)]
 pub struct Offers {
+    /// The first one is chosen whenever the client supports it, else the first of the client's own. A client that names
+    /// no protocol has chosen the empty name.
     pub websocket: &'static [&'static str],
     pub spdy: &'static [&'static str],
 }
 
-/// The upgrade that a request asks for; with SPDY, the protocols that its client supports.
+impl Offers {
+    /// Returns the protocol for a WebSocket whose client supports these; `None` when none is offered.
+    fn websocket_protocol(self, wanted: &[String]) -> Option<&'static str> {
+        let offered = |wanted: &str| self.websocket.iter().find(|known| **known == wanted).copied();
+        if wanted.is_empty() {
+            return offered("");
+        }
+        let preferred = self.websocket.first().filter(|first| wanted.iter().any(|name| name == *first));
+        preferred.copied().or_else(|| wanted.iter().find_map(|name| offered(name)))
+    }
+}
+
+/// The upgrade that a request asks for, and the protocols that its client supports.
 pub enum Upgrade {
-    WebSocket(WebSocketUpgrade),
+    WebSocket(WebSocketUpgrade, Vec<String>),
     Spdy(OnUpgrade, Vec<String>),
     None,
 }
@@ -43,10 +58,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrade {
         if is_spdy(&parts.headers)
             && let Some(upgrade) = parts.extensions.remove::<OnUpgrade>()
         {
-            return Ok(Self::Spdy(upgrade, protocols(&parts.headers)));
+            return Ok(Self::Spdy(upgrade, protocols(&parts.headers, STREAM_PROTOCOL)));
         }
+        let wanted = protocols(&parts.headers, header::SEC_WEBSOCKET_PROTOCOL.as_str());
         let upgrade = WebSocketUpgrade::from_request_parts(parts, state).await;
-        Ok(upgrade.map_or(Self::None, Self::WebSocket))
+        Ok(upgrade.map_or(Self::None, |upgrade| Self::WebSocket(upgrade, wanted)))
     }
 }
 
@@ -56,8 +72,8 @@ fn is_spdy(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the client's protocols: each in a header of its own, or several in one, with commas between.
-fn protocols(headers: &HeaderMap) -> Vec<String> {
-    let values = headers.get_all(STREAM_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+fn protocols(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
@@ -65,13 +81,8 @@ fn protocols(headers: &HeaderMap) -> Vec<String> {
 impl Upgrade {
     /// True when the negotiated protocol will be one of numbered channels.
     pub fn takes_channels(&self, offers: Offers) -> bool {
-        let Self::WebSocket(upgrade) = self else { return false };
-        let wanted: Vec<&str> = upgrade.requested_protocols().filter_map(|name| name.to_str().ok()).collect();
-        offers
-            .websocket
-            .iter()
-            .find(|known| wanted.contains(*known))
-            .is_some_and(|chosen| !chosen.starts_with(TUNNELLED))
+        let Self::WebSocket(_, wanted) = self else { return false };
+        offers.websocket_protocol(wanted).is_some_and(|chosen| !chosen.starts_with(TUNNELLED))
     }
 
     /// Answers the upgrade and calls `run` with the open streams in the background; or refuses in the kubelet's words.
@@ -83,13 +94,19 @@ impl Upgrade {
         let (env, idle_limit) = (fleet.env().clone(), fleet.idle_limit());
         match self {
             Self::None => text((StatusCode::BAD_REQUEST, "Upgrade request required".to_owned())),
-            Self::WebSocket(upgrade) => {
-                let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).protocols(offers.websocket.iter().copied());
-                let Some(protocol) = upgrade.selected_protocol().and_then(|name| name.to_str().ok()) else {
+            Self::WebSocket(mut upgrade, wanted) => {
+                let Some(protocol) = offers.websocket_protocol(&wanted) else {
                     let known = offers.websocket.join(", ");
                     return text((StatusCode::FORBIDDEN, format!("none of the requested protocols is one of {known}")));
                 };
-                let framing = if protocol.starts_with(TUNNELLED) { Framing::Spdy } else { Framing::Channels };
+                if !protocol.is_empty() {
+                    upgrade.set_selected_protocol(HeaderValue::from_static(protocol));
+                }
+                let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES);
+                let framing = match protocol.starts_with(TUNNELLED) {
+                    true => Framing::Spdy,
+                    false => Framing::Channels(ChannelProtocol::of_name(protocol)),
+                };
                 upgrade
                     .on_upgrade(move |socket| async move {
                         let (incoming, outgoing) =
@@ -157,7 +174,25 @@ mod tests {
         for value in ["v4.channel.k8s.io, v3.channel.k8s.io", "", "channel.k8s.io"] {
             headers.append(STREAM_PROTOCOL, HeaderValue::from_static(value));
         }
-        assert_eq!(protocols(&headers), ["v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"]);
+        assert_eq!(protocols(&headers, STREAM_PROTOCOL), ["v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"]);
+    }
+
+    #[test]
+    fn a_websocket_gets_the_preferred_protocol_or_the_clients_first() {
+        const OFFERS: Offers = Offers { websocket: &["v5", "v4", "b64", ""], spdy: &[] };
+        const TUNNEL: Offers = Offers { websocket: &["SPDY/3.1+p"], spdy: &[] };
+        for (offers, wanted, expected) in [
+            (OFFERS, &["v4", "v5"][..], Some("v5")),
+            (OFFERS, &["b64", "v4"], Some("b64")),
+            (OFFERS, &["v9", "v4"], Some("v4")),
+            (OFFERS, &["v9"], None),
+            (OFFERS, &[], Some("")),
+            (TUNNEL, &["SPDY/3.1+p"], Some("SPDY/3.1+p")),
+            (TUNNEL, &[], None),
+        ] {
+            let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(offers.websocket_protocol(&wanted), expected, "{wanted:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,13 @@ const READ_BYTES: usize = 32 << 10;
 
 type Plain = TokioIo<Upgraded>;
 
+/// A message to the client. Without a WebSocket there are no messages, only bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireMessage {
+    Binary(Vec<u8>),
+    Text(String),
+}
+
 /// The receiving half of a connection.
 pub enum WireReader {
     Messages(SplitStream<WebSocket>),
@@ -59,11 +66,15 @@ impl WireReader {
 }
 
 impl WireWriter {
-    /// Writes bytes; false once the client has gone.
-    pub async fn write(&mut self, bytes: Vec<u8>) -> bool {
-        match self {
-            Self::Messages(sink) => sink.send(Message::Binary(bytes.into())).await.is_ok(),
-            Self::Plain(stream) => stream.write_all(&bytes).await.is_ok(),
+    /// Writes a message; false once the client has gone.
+    pub async fn write(&mut self, message: WireMessage) -> bool {
+        match (self, message) {
+            (Self::Messages(sink), WireMessage::Binary(bytes)) => {
+                sink.send(Message::Binary(bytes.into())).await.is_ok()
+            }
+            (Self::Messages(sink), WireMessage::Text(text)) => sink.send(Message::Text(text.into())).await.is_ok(),
+            (Self::Plain(stream), WireMessage::Binary(bytes)) => stream.write_all(&bytes).await.is_ok(),
+            (Self::Plain(stream), WireMessage::Text(text)) => stream.write_all(text.as_bytes()).await.is_ok(),
         }
     }
 

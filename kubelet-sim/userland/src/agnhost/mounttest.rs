@@ -4,8 +4,8 @@
 
 use crate::process::proc::{Outcome, Proc, Stop};
 use crate::programs::attributes::mode_text;
-use crate::tree::error::FileError;
-use crate::tree::node::Metadata;
+use file_tree::error::FileError;
+use file_tree::node::Metadata;
 use std::time::Duration;
 
 const CONTENT: &str = "mount-tester new file\n";
@@ -120,7 +120,7 @@ fn go_mode(found: &Metadata) -> String {
 }
 
 async fn new_file(proc: &mut Proc, path: &str, mode: u32) -> Result<bool, Stop> {
-    use crate::tree::actor::OpenOptions;
+    use file_tree::actor::OpenOptions;
     let (actor, options) = (proc.actor(), OpenOptions { mode, ..OpenOptions::CREATE });
     let opened = proc.tree().open(&actor, path, options);
     let written = opened.and_then(|place| place.node.write(None, CONTENT.as_bytes(), actor.now));

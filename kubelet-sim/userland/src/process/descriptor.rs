@@ -2,7 +2,7 @@
 
 use super::pipe::{ReadEnd, WriteEnd};
 use super::sink::Sink;
-use crate::tree::node::{Device, NodeRef};
+use file_tree::node::{Device, NodeRef};
 use parking_lot::Mutex;
 use std::sync::Arc;
 

@@ -1,9 +1,13 @@
 //! The state that the processes of one container share: the clock, the process table, and the files.
 
+use super::machine::Machine;
+use super::network::NetworkStack;
+use super::privileges::Privileges;
+pub use super::signal::Pid;
 use super::signal::{ExitStatus, Signal};
 use super::sink::Sink;
 use super::streams::TerminalSize;
-use crate::tree::mounts::FileTree;
+use file_tree::mounts::FileTree;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +16,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-pub type Pid = u32;
 /// A process that runs.
 pub type Task = Pin<Box<dyn Future<Output = ExitStatus> + Send>>;
 
@@ -96,6 +99,9 @@ pub struct Kernel {
     /// The output of the first process: `/proc/1/fd/1`.
     pub first_output: Mutex<Option<Sink>>,
     pub terminal_size: Mutex<TerminalSize>,
+    pub network: NetworkStack,
+    pub machine: Mutex<Machine>,
+    pub privileges: Mutex<Privileges>,
     /// The first program that a process asked for and that does not exist here.
     pub missing_program: Mutex<Option<String>>,
     table: Mutex<BTreeMap<Pid, Entry>>,
@@ -112,6 +118,9 @@ impl Kernel {
             ready: Arc::default(),
             first_output: Mutex::default(),
             terminal_size: Mutex::default(),
+            network: NetworkStack::default(),
+            machine: Mutex::default(),
+            privileges: Mutex::default(),
             missing_program: Mutex::default(),
             table: Mutex::default(),
             last_pid: Mutex::new(0),
@@ -227,6 +236,7 @@ impl Kernel {
 
     /// Records the end of a process. With the first one all others end.
     pub fn finish(&self, pid: Pid, status: ExitStatus) {
+        self.network.close_all_of(pid);
         let mut waiting = Vec::new();
         {
             let mut table = self.table.lock();

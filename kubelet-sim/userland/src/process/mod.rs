@@ -5,11 +5,16 @@
 
 pub mod signal;
 pub mod pipe;
+pub mod network;
+pub mod machine;
+pub mod privileges;
 pub mod sink;
 pub mod descriptor;
 pub mod kernel;
 pub mod sleep;
 pub mod proc_files;
 pub mod proc;
+pub mod sockets;
+pub mod outside;
 pub mod streams;
 pub mod processes;

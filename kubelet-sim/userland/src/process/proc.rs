@@ -3,13 +3,13 @@
 use super::descriptor::{Descriptor, OpenFile};
 use super::kernel::{FIRST, Kernel, Pid};
 use super::pipe::{BrokenPipe, pipe};
-use super::proc_files;
+use super::proc_files::{self, Reader};
 use super::signal::{ExitStatus, Signal};
 use super::sleep::Sleep;
-use crate::tree::actor::{Actor, OpenOptions};
-use crate::tree::error::FileError;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::{Device, NodeKind};
+use file_tree::actor::{Actor, OpenOptions};
+use file_tree::error::FileError;
+use file_tree::mounts::FileTree;
+use file_tree::node::{Device, NodeKind};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -153,16 +153,21 @@ impl Proc {
     /// Makes a child with copies of the descriptors; `None` when there are too many processes.
     pub fn fork(&self, command: String) -> Option<Self> {
         let pid = self.kernel.add(self.pid, command, self.user.uid)?;
-        Some(Self {
-            pid,
+        Some(Self { pid, depth: 0, ..self.thread() })
+    }
+
+    /// Returns a thread of this process: it has the same number, and its own copies of everything else.
+    pub fn thread(&self) -> Self {
+        Self {
+            pid: self.pid,
             kernel: self.kernel.clone(),
             user: self.user.clone(),
             env: self.env.clone(),
             descriptors: self.descriptors.clone(),
             launcher: self.launcher,
             busy_commands: self.busy_commands,
-            depth: 0,
-        })
+            depth: self.depth,
+        }
     }
 
     /// Starts a program in a child.
@@ -237,7 +242,8 @@ impl Proc {
 
     /// Opens `/proc/self/fd/N`, `/dev/fd/N`, `/proc/1/fd/N`, and the files that tell about processes.
     fn open_process_file(&self, path: &str) -> Option<Result<Descriptor, FileError>> {
-        if let Some(text) = proc_files::content(&self.kernel, self.pid, &self.user, path) {
+        let reader = Reader { pid: self.pid, user: &self.user, env: &self.env };
+        if let Some(text) = proc_files::content(&self.kernel, reader, path) {
             let (reader, writer) = pipe();
             writer.push(text.as_bytes());
             return Some(Ok(Descriptor::Reader(reader)));

@@ -1,14 +1,28 @@
-//! The files of `/proc` that programs read: mounts, status and command line.
+//! The files of `/proc` that programs read: mounts, status, command line and the machine.
 
-use super::kernel::{Kernel, Pid};
-use crate::tree::actor::Actor;
+use super::kernel::Kernel;
+use super::signal::Pid;
+use file_tree::actor::Actor;
+use std::collections::BTreeMap;
 
 /// Capabilities that a container runtime gives to root by default.
 const DEFAULT_CAPABILITIES: u64 = 0xa804_25fb;
 
+/// The process that reads a file.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    pub pid: Pid,
+    pub user: &'a Actor,
+    pub env: &'a BTreeMap<String, String>,
+}
+
 /// Returns the content of a file of `/proc`; `None` for a path that is no such file.
-pub fn content(kernel: &Kernel, own: Pid, user: &Actor, path: &str) -> Option<String> {
+pub fn content(kernel: &Kernel, own: Reader<'_>, path: &str) -> Option<String> {
+    let Reader { pid: own, user, env } = own;
     let path = path.strip_prefix("/proc/")?;
+    if let Some(text) = kernel.machine.lock().file(path) {
+        return Some(text);
+    }
     let (process, file) = path.split_once('/').unwrap_or(("self", path));
     let pid = if process == "self" { own } else { process.parse().ok()? };
     let (command, parent, uid) =
@@ -25,6 +39,9 @@ pub fn content(kernel: &Kernel, own: Pid, user: &Actor, path: &str) -> Option<St
             });
             lines.collect()
         }
+        "cgroup" => "0::/\n".to_owned(),
+        // The variables with which other processes were started are not known.
+        "environ" if pid == own => env.iter().map(|(name, value)| format!("{name}={value}\0")).collect(),
         "cmdline" => format!("{}\0", command.replace(' ', "\0")),
         "comm" => {
             format!("{}\n", command.split(' ').next().and_then(|word| word.rsplit('/').next()).unwrap_or_default())
@@ -37,7 +54,7 @@ pub fn content(kernel: &Kernel, own: Pid, user: &Actor, path: &str) -> Option<St
             format!(
                 "Name:\t{name}\nState:\tS (sleeping)\nPid:\t{pid}\nPPid:\t{parent}\n\
                  Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\nGroups:\t{groups}\n\
-                 CapPrm:\t{effective:016x}\nCapEff:\t{effective:016x}\nCapBnd:\t{DEFAULT_CAPABILITIES:016x}\n"
+                 Threads:\t1\nCapInh:\t0000000000000000\nCapPrm:\t{effective:016x}\nCapEff:\t{effective:016x}\nCapBnd:\t{DEFAULT_CAPABILITIES:016x}\n"
             )
         }
         _ => return None,

@@ -2,14 +2,17 @@
 
 use super::descriptor::Descriptor;
 use super::kernel::{FIRST, Kernel, Pid, ProcessWaker, Task};
+use super::machine::Machine;
+use super::network::NetworkStack;
 use super::pipe::{WriteEnd, pipe};
+use super::privileges::Privileges;
 use super::proc::{Launcher, Proc};
 use super::signal::{ExitStatus, Signal};
 use super::sink::{Output, Sink};
 use super::streams::{Streams, TerminalSize};
-use crate::tree::actor::Actor;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::Device;
+use file_tree::actor::Actor;
+use file_tree::mounts::FileTree;
+use file_tree::node::Device;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +65,18 @@ impl Processes {
 
     /// Starts a process; the first one is the container's own. Returns `None` when there are too many.
     pub fn start(&mut self, argv: Vec<String>, streams: Streams) -> Option<Pid> {
+        self.start_task(argv.clone(), streams, |mut proc| {
+            Box::pin(async move {
+                match proc.launch(&argv).await {
+                    Ok(code) => ExitStatus::Code(code),
+                    Err(stop) => ExitStatus::Code(stop.code()),
+                }
+            })
+        })
+    }
+
+    /// Starts a process that does what `run` returns. `argv` is what others see of it.
+    pub fn start_task(&mut self, argv: Vec<String>, streams: Streams, run: impl FnOnce(Proc) -> Task) -> Option<Pid> {
         let pid = self.kernel.add(0, argv.join(" "), self.user.uid)?;
         let (reader, writer) = pipe();
         let Streams { has_input, is_terminal, sink } = streams;
@@ -79,15 +94,8 @@ impl Processes {
             *self.kernel.first_output.lock() = Some(sink.clone());
         }
         let kernel = self.kernel.clone();
-        let mut proc = Proc::new(kernel, pid, self.user.clone(), self.env.clone(), descriptors.into(), self.launcher);
-        let task = async move {
-            let argv = argv;
-            match proc.launch(&argv).await {
-                Ok(code) => ExitStatus::Code(code),
-                Err(stop) => ExitStatus::Code(stop.code()),
-            }
-        };
-        self.kernel.run(pid, Box::pin(task));
+        let proc = Proc::new(kernel, pid, self.user.clone(), self.env.clone(), descriptors.into(), self.launcher);
+        self.kernel.run(pid, run(proc));
         let input = (has_input || is_terminal).then_some(writer);
         self.started.insert(pid, Started { input, sink, end: None });
         Some(pid)
@@ -118,8 +126,28 @@ impl Processes {
         &self.kernel.tree
     }
 
-    /// Runs until nothing is due at `now`. Returns false when the processes did too much for one call: the next call
-    /// goes on where this one stopped.
+    /// Says on which machine the container runs.
+    pub fn set_machine(&self, machine: Machine) {
+        *self.kernel.machine.lock() = machine;
+    }
+
+    /// Says what the container may do.
+    pub fn set_privileges(&self, privileges: Privileges) {
+        *self.kernel.privileges.lock() = privileges;
+    }
+
+    /// Returns the sockets of the container.
+    pub fn network(&self) -> &NetworkStack {
+        &self.kernel.network
+    }
+
+    /// True while a process can go on without any time passing.
+    pub fn is_ready(&self) -> bool {
+        !self.kernel.ready.is_empty()
+    }
+
+    /// Runs until nothing is due at `now`. Returns false when the processes did too much for one call, or wait for an
+    /// answer of the network: the next call goes on where this one stopped.
     pub fn advance_to(&mut self, now: Timestamp) -> bool {
         self.advance(now, MAX_TURNS)
     }
@@ -135,6 +163,9 @@ impl Processes {
                 }
                 turns -= 1;
                 self.turn();
+            }
+            if self.kernel.network.holds_clock() {
+                return false;
             }
             let mut clock = self.kernel.clock.lock();
             let next = clock.timers.first_key_value().map(|(timer, _)| *timer).filter(|(at, _)| *at <= now);

@@ -1,5 +1,8 @@
 //! Signals, and how a process ends.
 
+/// The number of a process.
+pub type Pid = u32;
+
 /// A signal that programs know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {

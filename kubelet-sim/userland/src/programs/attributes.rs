@@ -3,10 +3,10 @@
 use super::identity::{group_name, user_name};
 use crate::options;
 use crate::process::proc::{Outcome, Proc};
-use crate::tree::actor::Actor;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::{FileType, Metadata};
-use crate::tree::place::join;
+use file_tree::actor::Actor;
+use file_tree::mounts::FileTree;
+use file_tree::node::{FileType, Metadata};
+use file_tree::place::join;
 
 const MAX_DEPTH: u32 = 200;
 

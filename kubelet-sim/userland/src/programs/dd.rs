@@ -2,7 +2,7 @@
 
 use super::options::size;
 use crate::process::proc::{CHUNK_BYTES, Outcome, Proc};
-use crate::tree::actor::OpenOptions;
+use file_tree::actor::OpenOptions;
 
 const INPUT: u8 = 120;
 const OUTPUT: u8 = 121;

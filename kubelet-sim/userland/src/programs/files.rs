@@ -4,11 +4,11 @@ use super::attributes::parse_mode;
 use super::options::Options;
 use crate::options;
 use crate::process::proc::{Outcome, Proc, Stop};
-use crate::tree::actor::Actor;
-use crate::tree::error::FileError;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::FileType;
-use crate::tree::place::join;
+use file_tree::actor::Actor;
+use file_tree::error::FileError;
+use file_tree::mounts::FileTree;
+use file_tree::node::FileType;
+use file_tree::place::join;
 
 /// Levels to which folders are copied and removed.
 const MAX_DEPTH: u32 = 200;
@@ -35,9 +35,9 @@ pub async fn touch(proc: &mut Proc, argv: &[String]) -> Outcome {
         let (tree, actor) = (proc.tree(), proc.actor());
         let made = match tree.metadata(&actor, path, true) {
             Err(FileError::NotFound) if options.has('c') => Ok(()),
-            Err(FileError::NotFound) => tree.open(&actor, path, crate::tree::actor::OpenOptions::APPEND).map(drop),
+            Err(FileError::NotFound) => tree.open(&actor, path, file_tree::actor::OpenOptions::APPEND).map(drop),
             Err(error) => Err(error),
-            Ok(_) if tree.allows(&actor, path, crate::tree::place::Access::Write) && !options.has('d') => {
+            Ok(_) if tree.allows(&actor, path, file_tree::place::Access::Write) && !options.has('d') => {
                 tree.find(&actor, path, true).map(|place| place.node.state.lock().modified_at = at)
             }
             Ok(_) => tree.set_modified(&actor, path, at),
@@ -229,7 +229,7 @@ fn copy(
             if options.has('n') && !is_new {
                 return Ok(());
             }
-            if options.has('f') && !tree.allows(actor, to, crate::tree::place::Access::Write) {
+            if options.has('f') && !tree.allows(actor, to, file_tree::place::Access::Write) {
                 let _ = tree.remove_file(actor, to);
             }
             tree.write(actor, to, &content).map_err(of(to))?;

@@ -2,8 +2,8 @@
 
 use crate::pattern::glob::Glob;
 use crate::process::proc::{Outcome, Proc, Stop};
-use crate::tree::node::{FileType, Metadata};
-use crate::tree::place::join;
+use file_tree::node::{FileType, Metadata};
+use file_tree::place::join;
 
 /// Files that one call looks at.
 const MAX_FILES: usize = 100_000;

@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::options;
 use crate::pattern::regular::compile;
 use crate::process::proc::{Outcome, Proc, Stop};
-use crate::tree::place::join;
+use file_tree::place::join;
 use regex::bytes::Regex;
 
 pub async fn grep(proc: &mut Proc, argv: &[String]) -> Outcome {

@@ -3,7 +3,7 @@
 use crate::options;
 use crate::process::descriptor::Descriptor;
 use crate::process::proc::{Outcome, Proc};
-use crate::tree::actor::Actor;
+use file_tree::actor::Actor;
 
 /// Returns the name that a file such as `/etc/passwd` gives to a number.
 fn name_of(proc: &Proc, file: &str, id: u32) -> Option<String> {
@@ -143,7 +143,8 @@ pub async fn uname(proc: &mut Proc, argv: &[String]) -> Outcome {
 }
 
 pub async fn nproc(proc: &mut Proc, _argv: &[String]) -> Outcome {
-    proc.print("2\n").await?;
+    let cpus = proc.kernel.machine.lock().cpus;
+    proc.print(&format!("{cpus}\n")).await?;
     Ok(0)
 }
 

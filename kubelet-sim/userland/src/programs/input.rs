@@ -2,7 +2,7 @@
 
 use crate::process::descriptor::Descriptor;
 use crate::process::proc::{CHUNK_BYTES, Proc, Stop};
-use crate::tree::actor::OpenOptions;
+use file_tree::actor::OpenOptions;
 use std::collections::VecDeque;
 
 /// The descriptor on which a filter opens its files.

@@ -5,10 +5,10 @@ use super::identity::{group_name, user_name};
 use super::options::Options;
 use crate::options;
 use crate::process::proc::{Outcome, Proc, Stop};
-use crate::tree::actor::Actor;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::{FileType, Metadata};
-use crate::tree::place::join;
+use file_tree::actor::Actor;
+use file_tree::mounts::FileTree;
+use file_tree::node::{FileType, Metadata};
+use file_tree::place::join;
 
 const MAX_DEPTH: u32 = 200;
 
@@ -217,7 +217,7 @@ pub async fn df(proc: &mut Proc, argv: &[String]) -> Outcome {
 
 /// Returns the lines of `/proc/mounts`.
 pub fn mount_lines(tree: &FileTree) -> Vec<(String, String, &'static str)> {
-    let line = |(at, mount): (&String, &crate::tree::mounts::Mount)| {
+    let line = |(at, mount): (&String, &file_tree::mounts::Mount)| {
         (at.clone(), mount.fs_type.clone(), if mount.is_read_only { "ro,relatime" } else { "rw,relatime" })
     };
     tree.mounts().iter().map(line).collect()

@@ -23,7 +23,10 @@ pub mod test_expression;
 pub mod expr;
 pub mod digest;
 pub mod dd;
+pub mod system;
 pub mod tar;
+pub mod web;
+pub mod net;
 
 use crate::process::proc::{Proc, Running};
 
@@ -58,10 +61,12 @@ programs! {
     "chmod" => attributes::chmod,
     "chown" => attributes::chown,
     "cp" => files::cp,
+    "curl" => net::curl::curl,
     "cut" => lines::cut,
     "date" => date::date,
     "dd" => dd::dd,
     "df" => listing::df,
+    "dig" => net::dig::dig,
     "dirname" => paths::dirname,
     "du" => listing::du,
     "echo" => printing::echo,
@@ -71,10 +76,14 @@ programs! {
     "false" => printing::no,
     "fgrep" => grep::grep,
     "find" => find::find,
+    "getent" => net::nslookup::getent,
     "grep" => grep::grep,
     "head" => text::head,
+    "hexdump" => system::hexdump,
+    "host" => net::nslookup::host,
     "hostname" => identity::hostname,
     "id" => identity::id,
+    "ip" => system::ip,
     "kill" => running::kill,
     "ln" => files::ln,
     "ls" => listing::ls,
@@ -82,10 +91,14 @@ programs! {
     "mkdir" => files::mkdir,
     "mount" => listing::mount,
     "mv" => files::mv,
+    "nc" => net::nc::nc,
     "nohup" => running::nohup,
+    "nslookup" => net::nslookup::nslookup,
     "nproc" => identity::nproc,
     "printenv" => identity::printenv,
     "printf" => printing::printf,
+    "ping" => net::ping::ping,
+    "ping6" => net::ping::ping,
     "ps" => running::ps,
     "pwd" => paths::pwd,
     "readlink" => paths::readlink,
@@ -100,6 +113,7 @@ programs! {
     "stat" => attributes::stat,
     "stty" => identity::stty,
     "sync" => printing::yes_quietly,
+    "sysctl" => system::sysctl,
     "tail" => text::tail,
     "tar" => tar::tar,
     "tee" => text::tee,
@@ -112,6 +126,7 @@ programs! {
     "uname" => identity::uname,
     "uniq" => lines::uniq,
     "wc" => text::wc,
+    "wget" => net::wget::wget,
     "which" => paths::which,
     "whoami" => identity::whoami,
     "xargs" => running::xargs,

@@ -4,7 +4,7 @@ use super::DEFAULT_PATH;
 use super::files::base;
 use crate::options;
 use crate::process::proc::{Outcome, Proc};
-use crate::tree::place::{Access, join};
+use file_tree::place::{Access, join};
 
 pub async fn pwd(proc: &mut Proc, _argv: &[String]) -> Outcome {
     let line = format!("{}\n", proc.user.working_dir);

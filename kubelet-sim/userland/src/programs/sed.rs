@@ -82,7 +82,7 @@ async fn in_place(
     path: &str,
     rules: &mut [Rule],
     is_quiet: bool,
-) -> Result<Result<(), crate::tree::error::FileError>, Stop> {
+) -> Result<Result<(), file_tree::error::FileError>, Stop> {
     let actor = proc.actor();
     let content = match proc.tree().read(&actor, path) {
         Ok(content) => content,

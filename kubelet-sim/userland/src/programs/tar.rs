@@ -5,11 +5,11 @@
 use super::files::make_all;
 use crate::options;
 use crate::process::proc::{Outcome, Proc, Stop};
-use crate::tree::actor::{Actor, OpenOptions};
-use crate::tree::error::FileError;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::{FileType, Metadata};
-use crate::tree::place::join;
+use file_tree::actor::{Actor, OpenOptions};
+use file_tree::error::FileError;
+use file_tree::mounts::FileTree;
+use file_tree::node::{FileType, Metadata};
+use file_tree::place::join;
 
 const BLOCK: usize = 512;
 const ARCHIVE: u8 = 130;

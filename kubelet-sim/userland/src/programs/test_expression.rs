@@ -2,8 +2,8 @@
 
 use crate::process::descriptor::Descriptor;
 use crate::process::proc::{Outcome, Proc};
-use crate::tree::node::FileType;
-use crate::tree::place::Access;
+use file_tree::node::FileType;
+use file_tree::place::Access;
 
 pub async fn test(proc: &mut Proc, argv: &[String]) -> Outcome {
     let mut words = &argv[1..];
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Some(match letter {
             'n' => !operand.is_empty(),
             'z' => operand.is_empty(),
-            'e' | 'a' => found().is_some() || self.proc.open(operand, crate::tree::actor::OpenOptions::READ).is_ok(),
+            'e' | 'a' => found().is_some() || self.proc.open(operand, file_tree::actor::OpenOptions::READ).is_ok(),
             'f' => is_type(FileType::File),
             'd' => is_type(FileType::Folder),
             'c' => is_type(FileType::Device),

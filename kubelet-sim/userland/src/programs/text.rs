@@ -4,7 +4,7 @@ use super::input::Input;
 use super::options::size;
 use crate::options;
 use crate::process::proc::{CHUNK_BYTES, Outcome, Proc};
-use crate::tree::actor::OpenOptions;
+use file_tree::actor::OpenOptions;
 use std::time::Duration;
 
 /// How often `tail -f` looks for more.

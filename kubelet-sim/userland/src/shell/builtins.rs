@@ -5,7 +5,7 @@ use super::interpreter::quoted;
 use super::state::{Boxed, Flow, Shell};
 use crate::process::signal::Signal;
 use crate::programs;
-use crate::tree::place::{Access, join};
+use file_tree::place::{Access, join};
 
 /// Builtins whose assignments stay, and whose errors end a shell.
 const SPECIAL: [&str; 14] = [
@@ -191,8 +191,7 @@ impl Shell<'_> {
         let actor = self.proc.actor();
         let wanted = if path.is_empty() { "." } else { &path };
         let found = self.proc.tree().find(&actor, wanted, true);
-        let allowed =
-            |place: &crate::tree::place::Place| crate::tree::place::check(&place.node, &actor, Access::Execute);
+        let allowed = |place: &file_tree::place::Place| file_tree::place::check(&place.node, &actor, Access::Execute);
         let error = match &found {
             Ok(place) if !place.node.is_folder() => Some("Not a directory".to_owned()),
             Ok(place) => allowed(place).err().map(|error| error.to_string()),

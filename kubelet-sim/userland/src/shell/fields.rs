@@ -1,9 +1,9 @@
 //! Makes fields of expanded pieces: splits them at IFS and expands globs.
 
 use crate::pattern::glob::Glob;
-use crate::tree::actor::Actor;
-use crate::tree::mounts::FileTree;
-use crate::tree::place::join;
+use file_tree::actor::Actor;
+use file_tree::mounts::FileTree;
+use file_tree::place::join;
 
 /// A piece of an expanded word.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use crate::process::kernel::Pid;
 use crate::process::pipe::pipe;
 use crate::process::proc::{CHUNK_BYTES, Outcome, Proc, Stop};
 use crate::process::signal::{ExitStatus, Signal};
-use crate::tree::node::Device;
+use file_tree::node::Device;
 use std::sync::Arc;
 
 /// Bytes that a command substitution keeps.

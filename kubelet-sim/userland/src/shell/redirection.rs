@@ -4,9 +4,9 @@ use super::state::{Flow, Shell};
 use super::syntax::{Redirection, Target, Word};
 use crate::process::descriptor::Descriptor;
 use crate::process::pipe::pipe;
-use crate::tree::actor::OpenOptions;
-use crate::tree::error::FileError;
-use crate::tree::node::FileType;
+use file_tree::actor::OpenOptions;
+use file_tree::error::FileError;
+use file_tree::node::FileType;
 
 impl Shell<'_> {
     /// Opens what the redirections name. Returns false, with a message printed, when one of them fails.

@@ -3,14 +3,15 @@
 mod programs;
 mod scripts;
 mod time;
+mod network;
 mod fuzz;
 
 use crate::image;
 use crate::launch::launch;
 use crate::process::processes::{ContainerSetup, Processes};
 use crate::process::streams::Streams;
-use crate::tree::mounts::FileTree;
-use crate::tree::node::Owner;
+use file_tree::mounts::FileTree;
+use file_tree::node::Owner;
 use jiff::Timestamp;
 use std::time::Duration;
 

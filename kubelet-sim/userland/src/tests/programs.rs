@@ -118,7 +118,7 @@ fn agnhost_looks_at_files() {
         let files = crate::image::known("agnhost").unwrap().files(super::START);
         let setup = crate::process::processes::ContainerSetup {
             hostname: "web-0".to_owned(),
-            tree: crate::tree::mounts::FileTree::new(files, false),
+            tree: file_tree::mounts::FileTree::new(files, false),
             env: Default::default(),
             uid: 1001,
             gid: 7,

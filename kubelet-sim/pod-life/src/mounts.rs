@@ -1,0 +1,58 @@
+//! Mounting a pod's volumes, which comes before its sandbox.
+//!
+//! Corresponds to WaitForAttachAndMount of pkg/kubelet/volumemanager. A volume that cannot be mounted holds the whole
+//! pod back; it is tried again with growing delays.
+
+use crate::container::back_off::BackOff;
+use crate::container::image_pull::RESYNC_PERIOD;
+use crate::needs::claims;
+use crate::needs::downward::PodFields;
+use crate::needs::references::Objects;
+use crate::needs::volume_files::mount_errors;
+use crate::notes::Mounts;
+use crate::progress::{PodEvent, Progress};
+use proto::kinds::api::core::v1::PodSpec;
+use proto::kinds::jiff::Timestamp;
+use std::time::Duration;
+
+/// The delays after failed attempts to mount, as in pkg/util/goroutinemap/exponentialbackoff.
+const MOUNT_BACK_OFF: BackOff = BackOff { initial: Duration::from_millis(500), max: Duration::from_secs(122) };
+
+/// Tries to mount the volumes of a pod that has no sandbox. Returns the time at which they were mounted; `None` while
+/// one of them cannot be.
+pub fn mount(
+    fields: PodFields<'_>,
+    spec: &PodSpec,
+    objects: &Objects,
+    start_time: Timestamp,
+    now: Timestamp,
+    progress: &mut Progress,
+) -> Option<Timestamp> {
+    if let Some(message) = claims::message(fields.pod, &objects.claims) {
+        let waited = Duration::try_from(now.duration_since(start_time)).unwrap_or(Duration::ZERO);
+        let attempt = u32::try_from(waited.as_secs() / RESYNC_PERIOD.as_secs()).unwrap_or(u32::MAX);
+        progress.events.push(PodEvent::of_pod(true, "FailedMount", message).of_attempt(attempt));
+        progress.wake_by(start_time + RESYNC_PERIOD * (attempt + 1));
+        progress.notes.mounts = Mounts::Failing;
+        return None;
+    }
+    let errors = mount_errors(fields, spec, objects);
+    if !errors.is_empty() {
+        let attempt = MOUNT_BACK_OFF.attempt(start_time, now);
+        for (volume, error) in errors {
+            let message = format!("MountVolume.SetUp failed for volume {volume:?} : {error}");
+            progress.events.push(PodEvent::of_pod(true, "FailedMount", message).of_attempt(attempt.number));
+        }
+        progress.wake_by(attempt.next);
+        progress.notes.mounts = Mounts::Failing;
+        return None;
+    }
+    match progress.notes.mounts {
+        Mounts::Untried => Some(start_time),
+        Mounts::MountedAt(at) => Some(at),
+        Mounts::Failing => {
+            progress.notes.mounts = Mounts::MountedAt(now);
+            Some(now)
+        }
+    }
+}

@@ -1,8 +1,0 @@
-//! Runs the hooks and probes of a container, and derives its health from them.
-//!
-//! Corresponds to pkg/kubelet/lifecycle and pkg/kubelet/prober.
-
-pub mod target;
-pub mod hook;
-pub mod probe;
-pub mod health;

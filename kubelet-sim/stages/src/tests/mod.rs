@@ -1,0 +1,4 @@
+//! Whole stages: what is read, chosen and sent.
+
+mod reading;
+mod playing;
