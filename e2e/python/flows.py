@@ -299,6 +299,7 @@ def flow_websockets_behind_proxies():
         socket.close()
     command = f"exec/{NAMESPACE}/proxied/main?output=1&command=hostname"
     socket = websocket_to(f"/api/v1/nodes/{node}/proxy/{command}", "v4.channel.k8s.io")
+    assert socket.recv() == b"\x01", "an empty message says that the streams are open"
     assert socket.recv() == b"\x01proxied\n"
     socket.close()
 
@@ -318,7 +319,7 @@ def websocket_to(path, *protocols):
 
 
 def with_a_pod(core, name):
-    container = client.V1Container(name="main", image="nginx", ports=[client.V1ContainerPort(container_port=8080)])
+    container = client.V1Container(name="main", image="example.org/web", ports=[client.V1ContainerPort(container_port=8080)])
     metadata = client.V1ObjectMeta(name=name, labels={"app": name})
     pod = client.V1Pod(metadata=metadata, spec=client.V1PodSpec(containers=[container]))
     core.create_namespaced_pod(NAMESPACE, pod)

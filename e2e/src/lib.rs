@@ -17,3 +17,4 @@ pub mod store;
 pub mod strace;
 pub mod tcp_proxy;
 pub mod wait;
+pub mod websocket;

@@ -25,6 +25,7 @@ mod quiet;
 // The scenarios.
 pub mod scenario;
 pub mod user;
+mod stories;
 
 use apiserver::config::RequestLog;
 use checked_store::CheckedStore;

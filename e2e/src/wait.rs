@@ -6,14 +6,19 @@ use std::process::Command;
 const MAX_CHECKS: u32 = 300;
 
 /// Waits until `condition` holds; panics with `what` if it does not in time.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(whether(condition), "waited in vain until {what}");
+}
+
+/// Waits until `condition` holds; returns false if it does not in time.
+pub fn whether(mut condition: impl FnMut() -> bool) -> bool {
     for _ in 0..MAX_CHECKS {
         if condition() {
-            return;
+            return true;
         }
         pause();
     }
-    panic!("waited in vain until {what}");
+    false
 }
 
 /// Pauses between two checks. A child process sleeps, so that no thread of this process does.

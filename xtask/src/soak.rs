@@ -20,7 +20,8 @@ pub struct Options {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// roll-out, survive, at-size, quiet-hour or stale-rollout
+    /// roll-out, survive, at-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults,
+    /// cut-off or lost-node
     #[arg(long, default_value = "survive")]
     scenario: String,
     /// Runs at the same time

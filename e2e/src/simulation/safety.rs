@@ -6,6 +6,7 @@ mod addresses;
 mod identity;
 mod nodes;
 mod rollouts;
+pub mod lives;
 mod fields;
 
 use super::controller_caches::ControllerState;
@@ -67,6 +68,7 @@ impl Safety {
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
+            Box::<lives::Lives>::default(),
         ];
         Self { violations: violations.clone(), rules }
     }

@@ -2,6 +2,7 @@
 
 use super::controller_caches::REPLICA_SETS;
 use super::faults::FaultProfile;
+use super::stories;
 use super::user::{self, User};
 use super::{Run, Simulation};
 use client::{Client, ListOptions};
@@ -31,6 +32,11 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "quiet-hour", run: quiet_hour },
     Scenario { name: "stale-rollout", run: stale_rollout },
+    Scenario { name: "stories", run: stories::played },
+    Scenario { name: "killed-fleet", run: stories::killed },
+    Scenario { name: "stories-under-faults", run: stories::under_faults },
+    Scenario { name: "cut-off", run: stories::cut_off },
+    Scenario { name: "lost-node", run: stories::lost_node },
 ];
 
 /// Deploys `replicas` pods, exposes them, and rolls out a new image.

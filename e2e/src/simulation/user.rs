@@ -164,7 +164,7 @@ impl<'a> User<'a> {
         self.retry(async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
     }
 
-    async fn delete(&self, group: &str, resource: &str, name: &str, propagation: Propagation) {
+    pub async fn delete(&self, group: &str, resource: &str, name: &str, propagation: Propagation) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
         let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
         self.retry(async || api.delete(name, &options).await).await;

@@ -78,11 +78,15 @@ struct State {
     faults: WireFaults,
     /// Names of disconnected nodes.
     unreachable: BTreeSet<String>,
+    /// Components that cannot reach the API server.
+    cut_off: BTreeSet<Part>,
     /// A token for all watches of a component. To cut the watches, it is cancelled and replaced.
     watch_tokens: BTreeMap<Part, CancellationToken>,
     /// Components whose watches stall, each with the prefix of the watched keys and the end of the stall.
     stalled: BTreeMap<Part, (&'static str, Instant)>,
     pending_kills: BTreeMap<Part, PendingKill>,
+    /// Number of successful writes of each component.
+    writes: BTreeMap<Part, u32>,
     /// Channels to the supervisors, which kill components.
     kill_channels: BTreeMap<Part, mpsc::Sender<Duration>>,
 }
@@ -106,6 +110,18 @@ impl Wire {
         };
     }
 
+    /// Disconnects a component from the API server, or reconnects it.
+    pub fn set_cut_off(&self, part: Part, cut_off: bool) {
+        let mut state = self.state.lock();
+        if cut_off {
+            state.cut_off.insert(part)
+        } else {
+            state.cut_off.remove(&part)
+        };
+        drop(state);
+        self.cut_watches(part);
+    }
+
     /// Breaks the open watches of a component.
     pub fn cut_watches(&self, part: Part) {
         if let Some(token) = self.state.lock().watch_tokens.remove(&part) {
@@ -123,6 +139,11 @@ impl Wire {
     /// the answer.
     pub fn kill_after_writes(&self, part: Part, writes: u32, down: Duration) {
         self.state.lock().pending_kills.insert(part, PendingKill { writes_left: writes, down });
+    }
+
+    /// Returns the number of successful writes of a component so far.
+    pub fn writes_of(&self, part: Part) -> u32 {
+        self.state.lock().writes.get(&part).copied().unwrap_or_default()
     }
 
     /// Sets the channel for orders to kill a component.
@@ -156,6 +177,9 @@ impl Wire {
         let caller = text(&request, &header::USER_AGENT).and_then(Part::of_user_agent);
         let node = text(&request, &IMPERSONATE_USER).and_then(|user| user.strip_prefix("system:node:"));
         if node.is_some_and(|node| self.state.lock().unreachable.contains(node)) {
+            return Err(Broken("no route to host"));
+        }
+        if caller.is_some_and(|caller| self.state.lock().cut_off.contains(&caller)) {
             return Err(Broken("no route to host"));
         }
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
@@ -230,10 +254,11 @@ impl Wire {
         }
     }
 
-    /// Kills the caller if its pending kill is due, and then never returns.
+    /// Counts a write of the caller. Kills the caller if its pending kill is due, and then never returns.
     async fn kill_if_due(&self, caller: Part) {
         let order = {
             let mut state = self.state.lock();
+            *state.writes.entry(caller).or_default() += 1;
             let Some(pending) = state.pending_kills.get_mut(&caller) else { return };
             pending.writes_left = pending.writes_left.saturating_sub(1);
             if pending.writes_left > 0 {

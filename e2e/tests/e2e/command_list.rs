@@ -219,7 +219,7 @@ fn discover(kubectl: &Kubectl) {
     assert!(explained.contains("FIELD: maxSurge <IntOrString>"), "{explained}");
     assert!(kubectl.ok("explain pods --recursive").contains("terminationGracePeriodSeconds"));
     let resources = kubectl.ok("api-resources -o wide --no-headers");
-    assert_eq!(resources.lines().count(), 67, "{resources}");
+    assert_eq!(resources.lines().count(), 69, "{resources}");
     assert!(kubectl.ok("api-versions").contains("resource.k8s.io/v1\n"));
     assert!(kubectl.ok("version").contains("Server Version: v1.36."));
     assert!(kubectl.ok("cluster-info").contains("is running at"));

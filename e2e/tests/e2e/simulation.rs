@@ -1,6 +1,6 @@
 //! Runs simulated clusters with seeded faults, at rest, and with a stale cache. Each run has its own process.
 
-use super::determinism::log;
+use super::determinism::{log, logs};
 
 /// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
 /// pods of its rollouts can be checked.
@@ -40,4 +40,40 @@ fn a_quiet_hour_has_only_leases_and_heartbeats() {
 fn a_rollout_keeps_its_surge_while_a_cache_lags() {
     let log = log("stale-rollout", 1);
     assert!(log.contains("the controllers see nothing new of /registry/replicasets/"), "{log}");
+}
+
+/// Writes of the fleet after which it is killed; `cargo xtask soak --scenario killed-fleet --seeds 210` checks them all.
+const WRITES: [u64; 2] = [40, 120];
+
+/// A fleet that is killed after a write finds its pods as they are, and every pod ends as it does without a kill.
+#[test]
+fn a_killed_fleet_changes_the_end_of_no_pod() {
+    for log in logs("killed-fleet", &WRITES) {
+        assert!(log.contains("simulation: kubelet-sim is killed"), "the fleet did not write so often");
+    }
+}
+
+/// Pods with stories end as they say under every fault. A fleet that is killed before it could write a status, as under this
+/// seed, records no event twice.
+#[test]
+fn pods_with_stories_end_as_they_say_under_faults() {
+    let log = log("stories-under-faults", 24);
+    for line in ["storm", "kubelet-sim is killed", "no more faults"] {
+        let is_logged = log.lines().any(|one| one.contains("simulation:") && one.contains(line));
+        assert!(is_logged, "nothing in the log says {line:?}");
+    }
+}
+
+/// Nodes that cannot reach the API server for ten minutes go on, and report everything afterwards.
+#[test]
+fn only_pods_whose_toleration_ends_notice_that_nodes_are_cut_off() {
+    for (scenario, lines) in [
+        ("cut-off", ["the node is Ready=Unknown; [] leave", "plain ends as Running"]),
+        ("lost-node", ["the node is Ready=Unknown; [hasty] leave", "the node is Ready=Unknown; [hasty plain] leave"]),
+    ] {
+        let log = log(scenario, 1);
+        for line in lines.into_iter().chain(["in the end the node is Ready=True", "crasher ends as Running ; c x6"]) {
+            assert!(log.contains(&format!("simulation: {line}")), "nothing in the log of {scenario} says {line:?}");
+        }
+    }
 }

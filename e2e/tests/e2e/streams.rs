@@ -7,6 +7,7 @@ use e2e::store::Store;
 use e2e::wait;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const TALKER: &str = r#"
@@ -23,7 +24,7 @@ spec: {containers: [{name: main, image: nginx}]}
 apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
-spec: {containers: [{name: web, image: nginx, ports: [{containerPort: 8080}]}]}
+spec: {containers: [{name: web, image: example.org/web, ports: [{containerPort: 8080}]}]}
 ---
 apiVersion: v1
 kind: Service
@@ -46,6 +47,7 @@ fn logs_exec_attach_and_port_forward() {
         kubectl.ok("wait --for=condition=Ready pod/talker pod/web --timeout=60s");
         logs(&kubectl);
         commands(&kubectl);
+        copies(&kubectl, directory.path());
         // Streams do not use the store, so one store suffices for them.
         let protocols: &[Protocol] = match store {
             Store::Memory => &[Protocol::WebSocket, Protocol::Spdy],
@@ -91,13 +93,35 @@ fn commands(kubectl: &Kubectl) {
     let ended = kubectl.with_input("exec -i talker -- sh", script);
     assert_eq!((ended.success, ended.stdout.as_str()), (false, "talker\n"));
     assert!(ended.stderr.contains("command terminated with exit code 4"), "{}", ended.stderr);
-    let refused = kubectl.fails("exec talker -- nginx -t");
-    assert!(refused.contains(r#"exec: "nginx": executable file not found in $PATH"#), "{refused}");
+    let refused = kubectl.fails("exec talker -- vi -R");
+    assert!(refused.contains(r#"exec: "vi": executable file not found in $PATH"#), "{refused}");
     assert!(refused.contains("command terminated with exit code 127"), "{refused}");
     let refused = kubectl.fails("exec pulls -- ls");
     assert!(refused.contains(r#"unable to upgrade connection: container not found ("main")"#), "{refused}");
     let token = kubectl.ok("exec talker -- cat /var/run/secrets/kubernetes.io/serviceaccount/token");
     assert_eq!(token.split('.').count(), 3, "{token}");
+}
+
+/// Copies a folder into a container and back with `kubectl cp`.
+fn copies(kubectl: &Kubectl, directory: &Path) {
+    let source = directory.join("source");
+    std::fs::create_dir_all(source.join("inner")).unwrap();
+    let long = "0123456789".repeat(10_000);
+    std::fs::write(source.join("inner/long.txt"), &long).unwrap();
+    std::fs::write(source.join("empty"), "").unwrap();
+    let (source, target) = (source.to_str().unwrap(), directory.join("target"));
+    kubectl.ok_args(&["cp", source, "talker:/tmp/copied", "-c", "side"]);
+    let counted = kubectl.ok("exec talker -c side -- sh -c cat</tmp/copied/inner/long.txt|wc");
+    assert_eq!(counted.split_whitespace().last(), Some("100000"), "{counted}");
+    kubectl.ok_args(&["cp", "talker:/tmp/copied", target.to_str().unwrap(), "-c", "side"]);
+    assert!(std::fs::read_to_string(target.join("inner/long.txt")).unwrap() == long);
+    assert_eq!(std::fs::read(target.join("empty")).unwrap(), b"");
+    let one = directory.join("hostname");
+    kubectl.ok_args(&["cp", "default/talker:/etc/hostname", one.to_str().unwrap(), "-c", "side"]);
+    assert_eq!(std::fs::read_to_string(one).unwrap(), "talker\n");
+    let missing = kubectl.run("cp talker:/none /dev/null -c side");
+    let all = format!("{}{}", missing.stdout, missing.stderr);
+    assert!(all.contains("tar: /none: No such file or directory"), "{all}");
 }
 
 /// A protocol that kubectl can use for streams.
@@ -190,7 +214,7 @@ fn ports(kubectl: &Kubectl, protocol: Protocol) {
         let mut child = protocol.command(kubectl, &format!("port-forward {target} :{port}")).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let address = forwarded(&lines.next().expect("an address, or it failed"));
-        let expected = "container web of image nginx, port 8080.\n";
+        let expected = "container web of image example.org/web, port 8080.\n";
         // Two connections at the same time, and then one after another.
         let mut first = TcpStream::connect(&address).unwrap();
         write!(first, "GET /first HTTP/1.1\r\nHost: web\r\n").unwrap();

@@ -69,7 +69,8 @@ const SESSION: &[(&str, &str)] = &[
     ("get --raw /api/v1/nodes/node-0/proxy/pods", "PodList"),
     ("run page --image=nginx --port=80 --expose", "pod/page created"),
     ("wait --for=condition=Ready pod/page --timeout=60s", "pod/page condition met"),
-    ("get --raw /api/v1/namespaces/default/pods/page/proxy/a?b=c", "Hello from pod default/page on node-"),
+    ("get --raw /api/v1/namespaces/default/pods/page/proxy/", "<title>Welcome to nginx!</title>"),
+    ("!get --raw /api/v1/namespaces/default/pods/page/proxy/none", "the server could not find the requested resource"),
     ("!get --raw /api/v1/namespaces/default/pods/page:81/proxy/", "connect: connection refused"),
     ("!get --raw /api/v1/namespaces/default/services/page:99/proxy/", "no service port 99 found for service \"page\""),
     // Changes of existing objects.
@@ -91,8 +92,8 @@ const SESSION: &[(&str, &str)] = &[
     ("diff -k DIR", "dev-k"),
     ("apply -k DIR", "configmap/dev-k created"),
     ("apply --prune -l part=of -f DIR/other.yaml", "configmap/dev-k pruned"),
+    ("top nodes", "CPU(cores)"),
     // Errors about missing objects.
-    ("!top nodes", "Metrics API not available"),
     ("!port-forward none 8080:80", "Error from server (NotFound): pods \"none\" not found"),
     ("!get gadgets", "the server doesn't have a resource type \"gadgets\""),
     ("!get pod none", "Error from server (NotFound): pods \"none\" not found"),

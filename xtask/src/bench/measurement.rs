@@ -36,6 +36,9 @@ pub struct Measurement {
     /// Requests that the API server sent to its store meanwhile, whatever for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_requests: Option<u64>,
+    /// Requests that the API server has answered meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// Microseconds of an operation that pass in each admission plugin.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub admission_us: BTreeMap<String, f64>,
@@ -70,6 +73,7 @@ impl Measurement {
             peak_mib: after.iter().map(|(name, now)| (name.clone(), round(now.peak_mib))).collect(),
             errors: 0,
             store_requests: None,
+            requests: None,
             admission_us: BTreeMap::new(),
         }
     }
@@ -84,6 +88,10 @@ impl Measurement {
 
     pub fn store_requests(self, requests: f64) -> Self {
         Self { store_requests: Some(requests.max(0.0) as u64), ..self }
+    }
+
+    pub fn requests(self, requests: f64) -> Self {
+        Self { requests: Some(requests.max(0.0) as u64), ..self }
     }
 
     /// `seconds` are those of all operations together, by plugin.

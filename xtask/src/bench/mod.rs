@@ -16,6 +16,7 @@ mod scrape;
 mod lists;
 mod watches;
 mod workloads;
+mod nodes;
 mod start_up;
 mod simulated;
 mod page;
@@ -98,6 +99,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
     Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
     Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+    Scenario { name: "nodes", run: |bench| Box::pin(nodes::run(bench)) },
     Scenario { name: "simulated", run: |bench| Box::pin(simulated::run(bench)) },
 ];
 

@@ -40,6 +40,10 @@ impl Scrape {
         self.since(before, "etcd_requests_total", "operation").values().sum()
     }
 
+    pub fn requests_since(&self, before: &Self) -> f64 {
+        self.since(before, "apiserver_request_total", "verb").values().sum()
+    }
+
     /// Seconds in each admission plugin that had anything to do.
     pub fn admission_s_since(&self, before: &Self) -> BTreeMap<String, f64> {
         let mut seconds = self.since(before, "apiserver_admission_controller_admission_duration_seconds_sum", "name");

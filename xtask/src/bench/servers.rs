@@ -173,6 +173,13 @@ impl Servers {
         Ok(Connection { client_cert_pem, client_key_pem, ..self.anonymous() })
     }
 
+    /// Writes a file for a server, and returns its path.
+    pub fn file(&self, name: &str, text: &str) -> Result<String, Error> {
+        let path = self.directory.path().join(name);
+        write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+
     /// What each server has used until now.
     pub fn usage(&self) -> Result<Usage, Error> {
         let children = self.children.iter().map(|(name, child)| (*name, child.id()));

@@ -86,6 +86,45 @@ fn placements() {
 }
 
 #[test]
+fn lives() {
+    let pod = |phase: &str, run: &str, restarts: i32, state: Value| {
+        let status = json!({
+            "name": "c", "image": "a", "imageID": "a", "ready": false, "containerID": run, "restartCount": restarts,
+            "state": state,
+        });
+        json!({
+            "metadata": {"uid": "1"}, "spec": {"containers": []},
+            "status": {"phase": phase, "containerStatuses": [status]},
+        })
+    };
+    let running = || json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+    let exited = || json!({"terminated": {"exitCode": 1}});
+    let both = |first: &Value, second: Value| check(&[(A, first.clone()), (A, second)]).unwrap_or_default();
+    let first = pod("Running", "r0", 0, running());
+    assert_eq!(both(&first, pod("Running", "r0", 0, exited())), "");
+    assert_eq!(both(&first, pod("Running", "r1", 1, running())), "");
+    assert_eq!(both(&first, Value::Null), "");
+    for (second, expected) in [
+        (pod("Pending", "r0", 0, exited()), "its phase goes from Running to Pending"),
+        (pod("Succeeded", "r0", 0, running()), "its container c runs, though the pod is Succeeded"),
+        (pod("Running", "r1", -1, running()), "its container c goes back from 0 restarts to -1"),
+        (pod("Running", "r1", 0, running()), "its container c is r1 with 0 restarts, and was r0 with 0"),
+        (pod("Running", "r0", 1, running()), "its container c is r0 with 1 restarts, and was r0 with 0"),
+        (
+            pod("Running", "r0", 0, json!({"running": {"startedAt": "2026-01-01T00:00:01Z"}})),
+            "its container c runs again, still with 0 restarts",
+        ),
+    ] {
+        let complaint = both(&first, second);
+        assert!(complaint.ends_with(expected), "{complaint:?} instead of {expected:?}");
+    }
+    let again = both(&pod("Running", "r0", 0, exited()), first);
+    assert!(again.ends_with("runs again, still with 0 restarts"), "{again}");
+    let ended = both(&pod("Failed", "r0", 0, exited()), pod("Succeeded", "r0", 0, exited()));
+    assert!(ended.ends_with("its phase goes from Failed to Succeeded"), "{ended}");
+}
+
+#[test]
 fn addresses() {
     let first = pod("1", "n", "1", "10.0.0.1");
     let twice = check(&[(A, first.clone()), (B, pod("2", "m", "1", "10.0.0.1"))]).unwrap();

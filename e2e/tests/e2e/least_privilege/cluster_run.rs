@@ -140,7 +140,8 @@ impl ClusterRun {
         cluster.run(Part::Scheduler, &scheduler, |client| scheduler::run_with(client, settings, scheduler.clone()));
 
         let nodes = process(Part::Nodes);
-        let settings = kubelet_sim::Settings { nodes: 1, ..kubelet_sim::Settings::default() };
+        // The second node is removed at once.
+        let settings = kubelet_sim::Settings { nodes: 2, ..kubelet_sim::Settings::default() };
         cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
 
         // A second fleet, whose node joins with a bootstrap token and gets its own certificate.

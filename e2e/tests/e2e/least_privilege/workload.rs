@@ -62,13 +62,17 @@ fn accounts() -> Vec<Value> {
 
 fn nodes_and_pods() -> Vec<Value> {
     let tolerations = json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}]);
+    let caller = json!({"name": "c", "image": "busybox", "command": ["wget", "-T", "1", "http://web"]});
+    let machines = json!({"data": {"machine.node-1": "state: removed"}});
     vec![
+        object("v1", "ConfigMap", "kube-system", "orrery-fleet", machines),
         object("v1", "Node", "", SILENT_NODE, json!({})),
         pod("unassigned", json!({})),
         pod("assigned", json!({"nodeName": "node-0"})),
         pod("on-silent-node", json!({"nodeName": SILENT_NODE, "tolerations": tolerations})),
         pod("to-delete", json!({"nodeName": "node-0"})),
         pod("orphan", json!({"nodeName": "nowhere"})),
+        pod("caller", json!({"nodeName": "node-0", "containers": [caller]})),
     ]
 }
 
