@@ -3,6 +3,7 @@
 //! Corresponds to rest.Config and rest.Interface of k8s.io/client-go/rest.
 
 use crate::error::Error;
+use crate::link::Link;
 use crate::token::{FileToken, FixedToken, TokenSource};
 use crate::token_bucket::SharedBucket;
 use crate::transport::Transport;
@@ -35,6 +36,7 @@ pub struct Client {
     tokens: Option<Arc<dyn TokenSource>>,
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
+    link: Option<Link>,
     /// The server's name in metrics.
     host: Arc<str>,
     requests: Counters,
@@ -99,6 +101,7 @@ impl Client {
             tokens: None,
             impersonated: None,
             limit: None,
+            link: None,
             host: host.into(),
             requests: env.metrics().counters("rest_client_requests_total", REQUESTS_HELP),
             durations: env.metrics().histograms("rest_client_request_duration_seconds", DURATION_HELP, DURATION_S),
@@ -122,6 +125,11 @@ impl Client {
         Self { limit: Some(SharedBucket::new(&self.env, qps, burst)), ..self.clone() }
     }
 
+    /// Returns a client whose requests fail while the link is cut.
+    pub fn over_link(&self, link: &Link) -> Self {
+        Self { link: Some(link.clone()), ..self.clone() }
+    }
+
     pub fn with_user_agent(&self, user_agent: &str) -> Self {
         Self { user_agent: header(user_agent), ..self.clone() }
     }
@@ -133,6 +141,10 @@ impl Client {
 
     pub fn env(&self) -> &Env {
         &self.env
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_cut)
     }
 
     pub(crate) fn user_agent(&self) -> &str {
@@ -147,6 +159,10 @@ impl Client {
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
         if let Some(limit) = &self.limit {
             limit.wait(&self.env).await;
+        }
+        if self.is_cut_off() {
+            let (method, path) = (request.method(), request.uri());
+            return Err(Error::Transport(format!("{method} {path}: connect: no route to host")));
         }
         if !self.prefix.is_empty() {
             let path = request.uri().path_and_query().map_or("/", |path| path.as_str());

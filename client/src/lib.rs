@@ -10,6 +10,7 @@ pub mod token;
 pub mod token_bucket;
 mod client;
 mod renewal;
+pub mod link;
 pub mod request;
 pub mod error;
 pub mod service_account_tokens;

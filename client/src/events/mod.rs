@@ -10,10 +10,12 @@ mod writer;
 use crate::client::Client;
 use component_base::env::Env;
 use names::Names;
+use parking_lot::Mutex;
 use proto::kinds::Kind;
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -173,6 +175,8 @@ pub struct Recorder {
     host: Arc<str>,
     identity: Option<Client>,
     queue: mpsc::Sender<Occurrence>,
+    /// Events of a machine whose link is cut. The oldest ones of a long time are dropped.
+    held: Arc<Mutex<VecDeque<Occurrence>>>,
 }
 
 impl Recorder {
@@ -193,12 +197,13 @@ impl Recorder {
             host: host.into(),
             identity: None,
             queue,
+            held: Arc::default(),
         }
     }
 
     /// Returns a recorder of one simulated node agent, which writes as `client` from `host` through the same queue.
     pub fn on_behalf_of(&self, client: &Client, host: &str) -> Self {
-        Self { identity: Some(client.clone()), host: host.into(), ..self.clone() }
+        Self { identity: Some(client.clone()), host: host.into(), held: Arc::default(), ..self.clone() }
     }
 
     /// Records an event, and returns at once.
@@ -228,6 +233,23 @@ impl Recorder {
             first_at: at,
             last_at: at,
         };
+        if self.identity.as_ref().is_some_and(Client::is_cut_off) {
+            let mut held = self.held.lock();
+            held.push_back(occurrence);
+            if held.len() > QUEUE_LENGTH {
+                held.pop_front();
+            }
+            return;
+        }
+        self.send(occurrence);
+    }
+
+    /// Writes the events that were recorded while the link of this recorder's client was cut.
+    pub fn send_held(&self) {
+        std::mem::take(&mut *self.held.lock()).into_iter().for_each(|occurrence| self.send(occurrence));
+    }
+
+    fn send(&self, occurrence: Occurrence) {
         if let Err(refused) = self.queue.try_send(occurrence) {
             let reason = match &refused {
                 mpsc::error::TrySendError::Full(_) => "too many wait",

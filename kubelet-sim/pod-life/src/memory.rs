@@ -97,8 +97,7 @@ impl PodMemory {
     }
 
     /// Holds the new events of a step whose status could not be written. Drops the oldest ones of a long time.
-    pub fn hold_events(&self, pod: &Pod, events: &[PodEvent], at: Timestamp) {
-        let new = self.unrecorded(pod, events.to_vec());
+    pub fn hold_events(&self, pod: &Pod, new: Vec<PodEvent>, at: Timestamp) {
         let mut memory = self.0.lock();
         let held = &mut Self::entry(&mut memory, pod).held;
         held.extend(new.into_iter().map(|event| (event, at)));
@@ -257,13 +256,13 @@ mod tests {
         let memory = PodMemory::default();
         let event = |occurrence: usize| PodEvent::of_pod(true, "Unhealthy", occurrence.to_string());
         let (web, at) = (pod("u1", "1", ""), Timestamp::UNIX_EPOCH);
-        memory.hold_events(&web, &[event(1), event(2)], at);
-        memory.hold_events(&web, &[event(2), event(3)], at);
+        memory.hold_events(&web, vec![event(1), event(2)], at);
+        memory.hold_events(&web, vec![event(3)], at);
         let taken = |pod: &Pod| memory.take_held(pod).into_iter().map(|(event, _)| event.message).collect::<Vec<_>>();
         assert_eq!(taken(&pod("u2", "2", "")), [""; 0], "another pod of the same name");
         assert_eq!(taken(&web), ["1", "2", "3"]);
         assert_eq!(taken(&web), [""; 0]);
-        (0..500).for_each(|n| memory.hold_events(&web, &[event(n + 10)], at));
+        (0..500).for_each(|n| memory.hold_events(&web, vec![event(n + 10)], at));
         assert_eq!((taken(&web).first().map(String::as_str), MAX_HELD), (Some("310"), 200));
     }
 }

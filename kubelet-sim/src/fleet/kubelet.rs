@@ -108,6 +108,8 @@ impl SimulatedKubelet {
                 (client, Some(renewal))
             }
         };
+        let power = MachinePower::default();
+        let client = client.over_link(power.link());
         let recorder = recorder.on_behalf_of(&client, &machine.name);
         let allocatable = Resources::of(Some(&machine.allocatable));
         let allowed_unsafe_sysctls = settings.allowed_unsafe_sysctls.clone();
@@ -130,7 +132,7 @@ impl SimulatedKubelet {
             disk_filled_bytes: AtomicI64::new(0),
             checks_pressure: AtomicBool::new(false),
             manifests,
-            power: MachinePower::default(),
+            power,
             has_certificate: AtomicBool::new(false),
             has_read_manifests: AtomicBool::new(false),
             renewals: Mutex::default(),

@@ -232,7 +232,7 @@ impl Fleet {
             return;
         }
         tracing::info!(node = kubelet.machine.name, ?state, "a machine changes");
-        kubelet.power.set_state(state.clone());
+        kubelet.power.set_state(state.clone(), || self.pods.by_index(BY_NODE, &kubelet.machine.name));
         let restarts = was_on && kubelet.power.is_adopted() && state.restart != before.restart;
         match state.power {
             Power::Off | Power::Removed if was_on => self.cut_power(kubelet),
@@ -261,6 +261,7 @@ impl Fleet {
             self.node_queue.add(NodeTask::CheckPressure(at));
         }
         if !reached && kubelet.power.is_reachable() {
+            kubelet.recorder.send_held();
             self.resume(at);
             let is_registered = !kubelet.node_uid().is_empty();
             let first = if is_registered { NodeTask::RenewLease(at) } else { NodeTask::Register(at) };

@@ -467,9 +467,12 @@ impl Fleet {
         };
         let Some(at) = self.members.index_of(node_name(&pod)) else { return Ok(()) };
         let kubelet = &*self.members.at(at);
-        if !kubelet.power.is_reachable() {
+        if !kubelet.power.is_on() {
             return Ok(()); // The pod goes on with its machine.
         }
+        let is_cut_off = kubelet.power.link().is_cut();
+        let known = if is_cut_off { kubelet.power.known_pod(&key) } else { Some(pod) };
+        let Some(pod) = known.filter(|_| !is_cut_off || !self.stages.has(Subject::Pod)) else { return Ok(()) };
         if self.delete_orphan(kubelet, &pod).await? {
             return Ok(());
         }
@@ -490,7 +493,8 @@ impl Fleet {
         }
         let (next, error) = match synced {
             Ok(next) => (next, None),
-            Err(unreported) => (unreported.next, Some(unreported.error)),
+            // It is reported once the machine is connected again.
+            Err(unreported) => (unreported.next, Some(unreported.error).filter(|_| !is_cut_off)),
         };
         if let Some(after) = next {
             self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));

@@ -67,13 +67,16 @@ pub async fn sync(
     let Some(step) = take_step(kubelet, node, pod, &status, shared).await else { return Ok(Some(PREEMPTION_POLL)) };
     let unreported = |error| Unreported { error, next: until_next(&step, kubelet.power.wall(env)) };
     let written = write_status(kubelet, pod, &step, memory).await;
-    match &written {
-        Ok(()) => {
-            let stopping = record_events(kubelet, pod, &step, memory);
-            run_hooks(&shared.context, pod, (&status, &step.status), &stopping).await;
+    let stopping = match &written {
+        Err(_) if !kubelet.power.link().is_cut() => {
+            let new = memory.unrecorded(pod, step.events.clone());
+            let stopping = stopped_by(&new);
+            memory.hold_events(pod, new, env.wall());
+            stopping
         }
-        Err(_) => memory.hold_events(pod, &step.events, env.wall()),
-    }
+        _ => record_events(kubelet, pod, &step, memory),
+    };
+    run_hooks(&shared.context, pod, (&status, &step.status), &stopping).await;
     if conditions::is_terminal(&step.status) {
         kubelet.release(pod.uid()); // the sandbox is removed, and its address is free
     }
@@ -267,25 +270,30 @@ async fn write_status(kubelet: &SimulatedKubelet, pod: &Pod, step: &PodStep, mem
     Ok(())
 }
 
-/// Records the events of a step that were not recorded before. Returns the names of the containers that it begins to stop.
+/// Records the events of a step that were not recorded before. Returns the names of the containers that it begins to
+/// stop.
 pub fn record_events(kubelet: &SimulatedKubelet, pod: &Pod, step: &PodStep, memory: &PodMemory) -> Vec<String> {
-    let mut stopping = Vec::new();
-    let mut spec = |event: PodEvent| {
+    let spec = |event: PodEvent| {
         let kind = if event.warning { EventType::Warning } else { EventType::Normal };
-        if event.reason == "Killing" {
-            let name = event.field_path.split_once('{').map(|(_, name)| name.trim_end_matches('}').to_owned());
-            stopping.extend(name);
-        }
         let regarding = Regarding { field_path: event.field_path, ..Regarding::of(pod) };
         EventSpec::new(&regarding, kind, event.reason, event.message)
     };
     for (event, at) in memory.take_held(pod) {
         kubelet.recorder.record_at(spec(event), at);
     }
-    for event in memory.unrecorded(pod, step.events.clone()) {
-        kubelet.recorder.record(spec(event));
-    }
+    let new = memory.unrecorded(pod, step.events.clone());
+    let stopping = stopped_by(&new);
+    new.into_iter().for_each(|event| kubelet.recorder.record(spec(event)));
     stopping
+}
+
+/// Returns the names of the containers that `Killing` events are about.
+fn stopped_by(events: &[PodEvent]) -> Vec<String> {
+    let container = |event: &PodEvent| {
+        let (_, name) = event.field_path.split_once('{').filter(|_| event.reason == "Killing")?;
+        Some(name.trim_end_matches('}').to_owned())
+    };
+    events.iter().filter_map(container).collect()
 }
 
 /// Runs the hooks of the containers that a step has started or begins to stop.

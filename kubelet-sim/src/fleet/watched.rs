@@ -111,7 +111,9 @@ impl Fleet {
 
     /// Reports the mistakes in an object with events on it. A node sends them: the fleet itself may send none.
     pub(super) fn report(&self, regarding: &Regarding, reason: &str, problems: &[Problem]) {
-        let Some((_, kubelet)) = self.members.present().into_iter().next() else { return };
+        let nodes = self.members.present();
+        let reachable = nodes.iter().find(|(_, kubelet)| kubelet.power.is_reachable());
+        let Some((_, kubelet)) = reachable.or(nodes.first()) else { return };
         for problem in problems.iter().take(MAX_REPORTED) {
             tracing::warn!(object = regarding.name, %problem, "{reason}");
             kubelet.recorder.event(regarding, EventType::Warning, reason, problem.to_string());

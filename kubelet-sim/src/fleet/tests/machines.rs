@@ -87,6 +87,14 @@ async fn another_text_restarts_a_machine_once() {
 #[tokio::test(start_paused = true)]
 async fn containers_of_a_machine_that_is_cut_off_go_on() {
     let world = world().await;
+    let bind = |name: &str, policy: &str, story: Value| {
+        let metadata = json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "annotations": story});
+        let spec = json!({"nodeName": "node-0", "restartPolicy": policy, "containers": [nginx()]});
+        world.server.put("pods", json!({"metadata": metadata, "spec": spec}));
+    };
+    bind("crasher", "Always", json!({"orrery.dev/crash-after": "15s"}));
+    bind("batch", "Never", json!({"orrery.dev/run-for": "40s"}));
+    world.pass(5_000).await;
     put_map(&world, json!({"machine.node-0": "network: partitioned"}));
     world.pass(1_000).await;
     let (first, requests) = (renewed_at(&world, "node-0"), world.server.requests().len());
@@ -103,6 +111,20 @@ async fn containers_of_a_machine_that_is_cut_off_go_on() {
     assert_eq!(world.status("late")["phase"], "Running");
     let container = world.status("web")["containerStatuses"][0].clone();
     assert_eq!((&container["restartCount"], &container["ready"]), (&json!(0), &json!(true)));
+    let batch = world.status("batch");
+    assert_eq!(batch["phase"], "Succeeded");
+    let exit = &batch["containerStatuses"][0]["state"]["terminated"];
+    let time = |field: &str| exit[field].as_str().unwrap().parse::<Timestamp>().unwrap();
+    assert_eq!(time("finishedAt").duration_since(time("startedAt")).as_secs(), 40);
+    let restarts = world.status("crasher")["containerStatuses"][0]["restartCount"].as_i64().unwrap();
+    assert_eq!(restarts, 3, "at once, and with back-off of 10 s and of 20 s");
+    let starts = world
+        .server
+        .list("events")
+        .into_iter()
+        .filter(|event| event["involvedObject"]["name"] == "crasher" && event["reason"] == "Started");
+    let counts: i64 = starts.map(|event| event["count"].as_i64().unwrap_or(1)).sum();
+    assert_eq!(counts, restarts + 1, "each start is told once");
 }
 
 #[tokio::test(start_paused = true)]
