@@ -19,6 +19,7 @@ use pod_life::image_pulls::{PlannedPull, PullRequest};
 use pod_life::lifecycle::{self, PodStep, PodView, Sandbox};
 use pod_life::live::Live;
 use pod_life::memory::PodMemory;
+use pod_life::needs::device_claims::DeviceClaims;
 use pod_life::needs::references::{Objects, references};
 use pod_life::notes::{Mounts, Notes};
 use pod_life::patch::status_patch;
@@ -63,7 +64,7 @@ pub async fn sync(
     shared: &Shared<'_>,
 ) -> Result<Option<Duration>, Unreported> {
     let Shared { memory, env, .. } = *shared;
-    let (status, caught_up) = memory.status_of(pod);
+    let (status, _) = memory.status_of(pod);
     let Some(step) = take_step(kubelet, node, pod, &status, shared).await else { return Ok(Some(PREEMPTION_POLL)) };
     let unreported = |error| Unreported { error, next: until_next(&step, kubelet.power.wall(env)) };
     let written = write_status(kubelet, pod, &step, memory).await;
@@ -77,14 +78,16 @@ pub async fn sync(
         _ => record_events(kubelet, pod, &step, memory),
     };
     run_hooks(&shared.context, pod, (&status, &step.status), &stopping).await;
-    if conditions::is_terminal(&step.status) {
-        kubelet.release(pod.uid()); // the sandbox is removed, and its address is free
-    }
+    // The address of a removed sandbox is free once others can see that it is.
     written.map_err(unreported)?;
+    if conditions::is_terminal(&step.status) {
+        kubelet.release(pod.uid());
+    }
     if step.ended {
         delete(kubelet, pod).await.map_err(unreported)?;
-    } else if step.wake_at.is_none() && caught_up && !memory.is_being_terminated(pod) {
-        memory.forget(&pod.key()); // nothing is due: the stored status says enough
+    } else if step.wake_at.is_none() && memory.status_of(pod).1 && !memory.is_being_terminated(pod) {
+        // Nothing is due, and the cache has what was written: the stored status says enough.
+        memory.forget(&pod.key());
     }
     Ok(until_next(&step, kubelet.power.wall(env)))
 }
@@ -139,6 +142,10 @@ async fn read_objects(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus,
         return objects;
     }
     objects.claims = ObjectCache::read_claims(&kubelet.client, pod).await;
+    objects.device_claims = DeviceClaims {
+        read: ObjectCache::read_device_claims(&kubelet.client, pod, status).await,
+        drivers: kubelet.machine.drivers().map(str::to_owned).collect(),
+    };
     for (claim, read) in &objects.claims {
         if let Some(volume) = &read.volume {
             shared.context.runtime.record_claim(pod.namespace(), claim, volume.uid());
