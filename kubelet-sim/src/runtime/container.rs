@@ -41,7 +41,7 @@ use userland::launch::launch;
 use userland::network::pages::{Pages, serve_pages};
 use userland::process::kernel::Task;
 use userland::process::machine::Machine;
-use userland::process::privileges::Privileges;
+use userland::process::privileges::{Capabilities, Privileges};
 use userland::process::processes::{ContainerSetup, Processes};
 use userland::process::streams::Streams;
 
@@ -234,11 +234,29 @@ impl PodContainer {
         let has = |of: fn(&SecurityContext) -> Option<bool>| security.and_then(of);
         let of_pod = self.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
         let sysctls = of_pod.and_then(|security| security.sysctls.as_ref()).into_iter().flatten();
+        let is_privileged = has(|security| security.privileged) == Some(true);
+        let changes = security.and_then(|security| security.capabilities.clone()).unwrap_or_default();
+        let of_container = security.and_then(|security| security.seccomp_profile.as_ref());
+        let profile = of_container.or(of_pod.and_then(|security| security.seccomp_profile.as_ref()));
         Privileges {
-            is_privileged: has(|security| security.privileged) == Some(true),
+            capabilities: match is_privileged {
+                true => Capabilities::ALL,
+                false => Capabilities::changed(&changes.add.unwrap_or_default(), &changes.drop.unwrap_or_default()),
+            },
+            has_seccomp: !is_privileged && profile.is_some_and(|profile| profile.type_ != "Unconfined"),
+            host_root: self.host_root(),
             no_new_privileges: has(|security| security.allow_privilege_escalation) == Some(false),
             sysctls: sysctls.map(|sysctl| (sysctl.name.clone(), sysctl.value.clone())).collect(),
         }
+    }
+
+    /// Returns the user of the node that root of the pod is: 0, or the first of one of 110 ranges for a pod with a user
+    /// namespace.
+    fn host_root(&self) -> u32 {
+        let has_namespace = self.pod.spec.as_ref().and_then(|spec| spec.host_users) == Some(false);
+        let range =
+            self.pod.uid().bytes().fold(0_u32, |range, byte| range.wrapping_mul(31).wrapping_add(byte.into())) % 110;
+        if has_namespace { (range + 1) << 16 } else { 0 }
     }
 
     /// Returns a word of the container's story.

@@ -91,6 +91,13 @@ containers: [{name: c, image: busybox, command: [sh, -c, id]}]"#,
         shows: Log(&["Effective uid: 1000"]),
     },
     Spec {
+        name: "privileges-of-the-process",
+        pod: r#"hostUsers: false
+securityContext: {seccompProfile: {type: RuntimeDefault}}
+containers: [{name: c, image: busybox, command: [sh, -c, "grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp' /proc/self/status; tr -s ' ' </proc/self/uid_map | cut -d ' ' -f 2,4"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}}]"#,
+        shows: WholeLog("CapEff:\t0000000000000400\nCapBnd:\t0000000000000400\nNoNewPrivs:\t1\nSeccomp:\t2\n0 65536\n"),
+    },
+    Spec {
         name: "sysctls",
         pod: r#"securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: "1"}]}
 containers: [{name: c, image: busybox, command: [/bin/sysctl, kernel.shm_rmid_forced]}]"#,

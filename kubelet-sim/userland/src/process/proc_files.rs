@@ -5,8 +5,8 @@ use super::signal::Pid;
 use file_tree::actor::Actor;
 use std::collections::BTreeMap;
 
-/// Capabilities that a container runtime gives to root by default.
-const DEFAULT_CAPABILITIES: u64 = 0xa804_25fb;
+/// Number of users and groups in a user namespace of a pod.
+const NAMESPACE_LENGTH: u32 = 65_536;
 
 /// The process that reads a file.
 #[derive(Clone, Copy)]
@@ -49,13 +49,22 @@ pub fn content(kernel: &Kernel, own: Reader<'_>, path: &str) -> Option<String> {
         "status" => {
             let name = command.split(' ').next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
             let groups: Vec<String> = user.groups.iter().map(u32::to_string).collect();
-            let effective = if uid == 0 { DEFAULT_CAPABILITIES } else { 0 };
+            let privileges = kernel.privileges.lock().clone();
+            let bounding = privileges.capabilities.0;
+            let effective = if uid == 0 { bounding } else { 0 };
             let (gid, groups) = (user.gid, groups.join(" "));
+            let (seccomp, no_new) = (u32::from(privileges.has_seccomp) * 2, u32::from(privileges.no_new_privileges));
             format!(
                 "Name:\t{name}\nState:\tS (sleeping)\nPid:\t{pid}\nPPid:\t{parent}\n\
                  Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\nGroups:\t{groups}\n\
-                 Threads:\t1\nCapInh:\t0000000000000000\nCapPrm:\t{effective:016x}\nCapEff:\t{effective:016x}\nCapBnd:\t{DEFAULT_CAPABILITIES:016x}\n"
+                 Threads:\t1\nCapInh:\t0000000000000000\nCapPrm:\t{effective:016x}\nCapEff:\t{effective:016x}\n\
+                 CapBnd:\t{bounding:016x}\nCapAmb:\t0000000000000000\nNoNewPrivs:\t{no_new}\nSeccomp:\t{seccomp}\n"
             )
+        }
+        "uid_map" | "gid_map" => {
+            let host_root = kernel.privileges.lock().host_root;
+            let length = if host_root == 0 { u32::MAX } else { NAMESPACE_LENGTH };
+            format!("{:>10} {host_root:>10} {length:>10}\n", 0)
         }
         _ => return None,
     })

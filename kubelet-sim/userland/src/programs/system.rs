@@ -5,14 +5,14 @@ use crate::process::proc::{Outcome, Proc};
 use crate::programs::input::Input;
 use std::fmt::Write;
 
-/// `ip`: changes nothing. Who is not privileged is refused.
+/// `ip`: changes nothing. Who may not change the network is refused.
 pub async fn ip(proc: &mut Proc, argv: &[String]) -> Outcome {
     let words: Vec<&str> = argv[1..].iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     match words.as_slice() {
         [_, "add" | "del" | "delete" | "set" | "change" | "replace" | "flush", ..] => {
             proc.tree().mark_used_unknown();
-            let is_privileged = proc.kernel.privileges.lock().is_privileged;
-            match is_privileged {
+            let may_change = proc.user.uid == 0 && proc.kernel.privileges.lock().capabilities.has("NET_ADMIN");
+            match may_change {
                 true => Ok(0),
                 false => proc.fail("ip: RTNETLINK answers: Operation not permitted", 2).await,
             }
