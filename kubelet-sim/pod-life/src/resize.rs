@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/kubelet/allocation, and to computePodResizeAction of pkg/kubelet/kuberuntime. The node decides
 //! whether the new requests fit; containers whose resize policy asks for it are restarted, all others keep their process.
-//!
-//! Deviation: new pod-level resources are taken over without a decision of the node.
+//! Pod-level resources are resized in the same way, without restarts.
 
 use crate::admission::ResizeRefusal;
 use crate::conditions;
@@ -26,7 +25,8 @@ const ACTUATION: Duration = Duration::from_secs(1);
 /// How often the kubelet tries a deferred resize again, if no pod goes before.
 const RETRY_PERIOD: Duration = Duration::from_secs(180);
 
-/// True when a running container has other resources than its spec asks for, and the node has not decided yet.
+/// True when a running container, or the pod as a whole, has other resources than the spec asks for, and the node has not
+/// decided yet.
 pub fn is_undecided(pod: &Pod, status: &PodStatus) -> bool {
     let spec = pod.spec.as_ref();
     let containers = spec.iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
@@ -35,13 +35,19 @@ pub fn is_undecided(pod: &Pod, status: &PodStatus) -> bool {
         let known = statuses().find(|status| status.name == container.name);
         known.is_some_and(|status| running(status).is_some() && differs(&container.resources, &status.resources))
     });
-    differing.next().is_some() && !is_decided(pod, status)
+    (differing.next().is_some() || pod_differs(pod, status)) && !is_decided(pod, status)
 }
 
 /// True when the node has accepted the resources of the present generation.
 fn is_decided(pod: &Pod, status: &PodStatus) -> bool {
     let known = conditions::find(status, IN_PROGRESS);
     known.is_some_and(|condition| condition.observed_generation == pod.metadata.generation)
+}
+
+/// True when the pod-level resources in force are others than those of the spec.
+fn pod_differs(pod: &Pod, status: &PodStatus) -> bool {
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
+    status.resources.is_some() && wanted.is_some() && differs(&wanted, &status.resources)
 }
 
 fn differs(wanted: &Option<ResourceRequirements>, actual: &Option<ResourceRequirements>) -> bool {
@@ -60,6 +66,11 @@ pub fn advance(
     progress: &mut Progress,
 ) {
     let generation = pod.metadata.generation;
+    let of_pod = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    if let (Some(wanted), None) = (of_pod, &status.resources) {
+        status.allocated_resources.clone_from(&wanted.requests);
+        status.resources = Some(wanted.clone());
+    }
     match verdict {
         Some(Err(refusal)) => return defer(pod, refusal, status, now, progress),
         Some(Ok(())) => {
@@ -75,6 +86,14 @@ pub fn advance(
     else {
         return conditions::remove(status, PENDING);
     };
+    if pod_differs(pod, status) {
+        status.allocated_resources = of_pod.and_then(|wanted| wanted.requests.clone());
+        let due = began + ACTUATION;
+        match now < due {
+            true => progress.wake_by(due),
+            false => status.resources = of_pod.cloned(),
+        }
+    }
     let lists = [&mut status.init_container_statuses, &mut status.container_statuses];
     for (views, statuses) in views.iter().zip(lists) {
         for (view, status) in views.iter().zip(statuses.iter_mut().flatten()) {
@@ -94,7 +113,7 @@ pub fn finish(pod: &Pod, status: &mut PodStatus, views: &[&[ContainerView<'_>]; 
         let has_run = status.resources.is_some() && !is_finished(view, status);
         is_resizable(view) && has_run && differs(&view.spec.resources, &status.resources)
     };
-    let is_done = !{ waiting }.any(is_waiting);
+    let is_done = !{ waiting }.any(is_waiting) && !pod_differs(pod, status);
     if is_done {
         conditions::remove(status, IN_PROGRESS);
         progress.events.push(event(pod, false, "ResizeCompleted", "completed", ""));

@@ -58,6 +58,40 @@ fn a_resize_that_fits_is_in_force_after_a_moment() {
 }
 
 #[test]
+fn pod_level_resources_are_resized_without_a_restart() {
+    let mut spec = web();
+    spec["resources"] = resources("1", "2Gi");
+    let cpu = |life: &Life| {
+        let of = |list: Option<&BTreeMap<String, _>>| serde_json::to_value(list.unwrap()).unwrap()["cpu"].clone();
+        let actual = of(life.status.resources.as_ref().and_then(|resources| resources.requests.as_ref()));
+        (
+            of(life.status.allocated_resources.as_ref()),
+            actual,
+            life.status.container_statuses.as_ref().unwrap()[0].restart_count,
+        )
+    };
+    let mut life = Life::of(spec, json!({})).until(10_000);
+    assert_eq!(cpu(&life), (json!("1"), json!("1"), 0));
+    let resize = |life: &mut Life, to: Value| {
+        life.pod.spec.as_mut().unwrap().resources = Some(serde_json::from_value(to).unwrap());
+        life.pod.metadata.generation = life.pod.metadata.generation.map(|generation| generation + 1);
+    };
+    resize(&mut life, resources("9", "2Gi"));
+    life.refuses = Some(ResizeRefusal::Infeasible("Node didn't have enough capacity: cpu".into()));
+    let mut life = life.until(11_000);
+    assert_eq!(cpu(&life), (json!("1"), json!("1"), 0));
+    assert!(conditions::find(&life.status, crate::resize::PENDING).is_some());
+    resize(&mut life, resources("1500m", "2Gi"));
+    life.refuses = None;
+    let life = life.until(11_500);
+    assert_eq!(cpu(&life), (json!("1500m"), json!("1"), 0));
+    let life = life.until(13_000);
+    assert_eq!(cpu(&life), (json!("1500m"), json!("1500m"), 0));
+    assert!(conditions::find(&life.status, crate::resize::PENDING).is_none());
+    assert!(conditions::find(&life.status, crate::resize::IN_PROGRESS).is_none());
+}
+
+#[test]
 fn a_resize_of_memory_restarts_the_container_that_asks_for_it() {
     let life = Life::of(web(), json!({})).until(10_000).resize(resources("500m", "2Gi")).until(20_000);
     life.shows("allocated \"500m\" actual \"500m\"");
