@@ -21,6 +21,7 @@ pub mod plan;
 pub mod node;
 pub mod lease;
 pub mod addresses;
+pub mod devices;
 
 // Which pod goes when the node runs out of something. Pure.
 pub mod eviction;

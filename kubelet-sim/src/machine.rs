@@ -4,13 +4,14 @@
 //! and the node's number, so a machine stays the same when its agent restarts.
 
 use crate::config::{CloudProvider, Settings};
+use crate::template::DeviceGroup;
 use ipnet::{IpNet, Ipv4Net};
 use pod_life::images::fingerprint;
 use pod_life::numa::NumaAmount;
 use proto::kinds::api::core::v1::{NodeSystemInfo, Taint};
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::meta::quantity::Quantity as Amount;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Network of the nodes' IPv6 addresses, in a dual-stack cluster.
@@ -54,6 +55,8 @@ pub struct Machine {
     /// What its kubelet can do that older ones cannot, sorted.
     pub declared_features: Vec<&'static str>,
     pub max_reported_images: usize,
+    /// Devices that drivers on the machine offer.
+    pub devices: Vec<DeviceGroup>,
 }
 
 fn v4(ip: &IpAddr) -> Option<Ipv4Addr> {
@@ -93,10 +96,16 @@ impl Machine {
             runtime_handlers: settings.runtime_handlers.clone(),
             declared_features: declared_features(settings),
             max_reported_images: usize::try_from(settings.node_status_max_images).unwrap_or(usize::MAX),
+            devices: Vec::new(),
             name,
             address: settings.node_ip.iter().find_map(v4).unwrap_or(address),
             address_v6: settings.node_ip.iter().find_map(v6).unwrap_or(address_v6),
         }
+    }
+
+    /// Returns the names of the drivers whose devices the machine has.
+    pub fn drivers(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().map(|group| group.driver.as_str()).collect::<BTreeSet<_>>().into_iter()
     }
 
     /// Returns what each NUMA node has for pods. The reserved CPUs are those of the first one, then those of the next.

@@ -11,8 +11,10 @@ use client::Client;
 use component_base::env::Env;
 use parking_lot::Mutex;
 use pod_life::needs::claims::{self, ClaimRead, Claims};
+use pod_life::needs::device_claims;
 use pod_life::needs::references::{Entries, Objects, ReadError, Reference, Source};
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodStatus};
+use proto::kinds::api::resource::v1::ResourceClaim;
 use proto::kinds::jiff::{SignedDuration, Timestamp};
 use proto::{Gvr, Kind};
 use serde_json::Value;
@@ -87,6 +89,20 @@ impl ObjectCache {
             claims.insert(claim.claim, read);
         }
         claims
+    }
+
+    /// Reads the ResourceClaims of a pod. Nothing of them is remembered.
+    pub async fn read_device_claims(
+        node: &Client,
+        pod: &Pod,
+        status: &PodStatus,
+    ) -> BTreeMap<String, Result<Arc<ResourceClaim>, String>> {
+        let mut read = BTreeMap::new();
+        for name in device_claims::names(pod, status) {
+            let found = node.api::<ResourceClaim>(pod.namespace()).get(&name).await;
+            read.insert(name, found.map(Arc::new).map_err(|error| error.to_string()));
+        }
+        read
     }
 
     fn cached(&self, namespace: &str, reference: &Reference, since: Timestamp, now: Timestamp) -> Option<Arc<Entries>> {

@@ -133,6 +133,7 @@ fn machine_of(template: &NodeTemplate, settings: &Settings, place: u32, number: 
     machine.labels.extend(template.labels.clone());
     machine.annotations = template.annotations.clone();
     machine.images = template.images.clone();
+    machine.devices = template.devices.clone();
     machine.pod_range = template.pod_cidr.and_then(|whole| pod_range(whole, place));
     if machine.system.operating_system == "windows" {
         let no_pages = |name: &str| !name.starts_with("hugepages-");

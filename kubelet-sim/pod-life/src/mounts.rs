@@ -1,11 +1,12 @@
-//! Mounting a pod's volumes, which comes before its sandbox.
+//! Mounting a pod's volumes and preparing its devices, which come before its sandbox.
 //!
 //! Corresponds to WaitForAttachAndMount of pkg/kubelet/volumemanager. A volume that cannot be mounted holds the whole
-//! pod back; it is tried again with growing delays.
+//! pod back, as does a device that cannot be prepared; both are tried again.
 
 use crate::container::back_off::BackOff;
 use crate::container::image_pull::RESYNC_PERIOD;
 use crate::needs::claims;
+use crate::needs::device_claims;
 use crate::needs::downward::PodFields;
 use crate::needs::references::Objects;
 use crate::needs::volume_files::mount_errors;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// The delays after failed attempts to mount, as in pkg/util/goroutinemap/exponentialbackoff.
 const MOUNT_BACK_OFF: BackOff = BackOff { initial: Duration::from_millis(500), max: Duration::from_secs(122) };
+
+/// The delays after failed attempts to prepare devices: those after which the kubelet syncs a pod again that failed.
+const SYNC_BACK_OFF: BackOff = BackOff { initial: Duration::from_secs(10), max: Duration::from_secs(10) };
 
 /// Tries to mount the volumes of a pod that has no sandbox. Returns the time at which they were mounted; `None` while
 /// one of them cannot be.
@@ -43,6 +47,13 @@ pub fn mount(
             let message = format!("MountVolume.SetUp failed for volume {volume:?} : {error}");
             progress.events.push(PodEvent::of_pod(true, "FailedMount", message).of_attempt(attempt.number));
         }
+        progress.wake_by(attempt.next);
+        progress.notes.mounts = Mounts::Failing;
+        return None;
+    }
+    if let Some(message) = device_claims::message(fields.pod, fields.status, &objects.device_claims) {
+        let attempt = SYNC_BACK_OFF.attempt(start_time, now);
+        progress.events.push(PodEvent::of_pod(true, device_claims::FAILED, message).of_attempt(attempt.number));
         progress.wake_by(attempt.next);
         progress.notes.mounts = Mounts::Failing;
         return None;

@@ -14,6 +14,7 @@ pub mod watched;
 pub mod pressure;
 pub mod mirror;
 mod static_sync;
+mod device_driver;
 pub mod runtime_class;
 pub mod rival;
 pub mod cluster;
@@ -394,6 +395,7 @@ impl Fleet {
                 self.node_queue.add(NodeTask::RenewLease(at));
                 self.node_queue.add(NodeTask::ReportStatus(at));
                 self.node_queue.add(NodeTask::ReadManifests(at));
+                self.node_queue.add(NodeTask::PublishDevices(at));
                 let after = node_tasks::fall_back_after(&node, self.env.wall());
                 self.node_queue.add_after(NodeTask::FallBack(at), after);
                 return Ok(());
@@ -413,6 +415,10 @@ impl Fleet {
                 if !kubelet.manifests.is_empty() {
                     self.node_queue.add_after(task, kubelet.manifests.period());
                 }
+                return Ok(());
+            }
+            NodeTask::PublishDevices(_) => {
+                self.publish_devices(kubelet).await?;
                 return Ok(());
             }
             NodeTask::PlayStage(_) => {

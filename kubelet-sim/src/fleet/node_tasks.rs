@@ -30,6 +30,8 @@ pub enum NodeTask {
     ReadManifests(usize),
     /// Take the step of the stage that the node is in.
     PlayStage(usize),
+    /// Offer the devices of the machine.
+    PublishDevices(usize),
     /// Stop the next pods of a machine that shuts down.
     ShutDown(usize),
     /// Delete the Node of a machine that has left.
@@ -50,6 +52,7 @@ impl NodeTask {
             | NodeTask::CheckPressure(index)
             | NodeTask::ReadManifests(index)
             | NodeTask::PlayStage(index)
+            | NodeTask::PublishDevices(index)
             | NodeTask::ShutDown(index)
             | NodeTask::Leave(index) => index,
         }
@@ -59,8 +62,8 @@ impl NodeTask {
 impl NodeTask {
     /// True when the task needs the API server.
     pub fn is_remote(self) -> bool {
-        use NodeTask::{PlayStage, Register, RenewLease, ReportStatus};
-        matches!(self, Register(_) | RenewLease(_) | ReportStatus(_) | PlayStage(_))
+        use NodeTask::{PlayStage, PublishDevices, Register, RenewLease, ReportStatus};
+        matches!(self, Register(_) | RenewLease(_) | ReportStatus(_) | PlayStage(_) | PublishDevices(_))
     }
 }
 
@@ -74,6 +77,7 @@ impl fmt::Display for NodeTask {
             NodeTask::CheckPressure(index) => write!(f, "pressure {index}"),
             NodeTask::ReadManifests(index) => write!(f, "manifests {index}"),
             NodeTask::PlayStage(index) => write!(f, "stage {index}"),
+            NodeTask::PublishDevices(index) => write!(f, "devices {index}"),
             NodeTask::ShutDown(index) => write!(f, "shutdown {index}"),
             NodeTask::Leave(index) => write!(f, "leave {index}"),
         }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 mod behaviour;
 mod outages;
 mod clocks;
+mod devices;
 mod rivals;
 mod machines;
 mod stages;

@@ -4,8 +4,10 @@
 //! flags describe all nodes.
 
 mod read;
+mod devices;
 pub mod file;
 
+pub use devices::DeviceGroup;
 pub use read::taints as read_taints;
 
 use ipnet::Ipv4Net;
@@ -46,6 +48,8 @@ pub struct NodeTemplate {
     /// Range of the pods; each node has a /24 of it, as `spec.podCIDR`.
     pub pod_cidr: Option<Ipv4Net>,
     pub latency: LatencyChanges,
+    /// Devices that claims may ask for.
+    pub devices: Vec<DeviceGroup>,
 }
 
 /// The times of a template that differ from those of the flags.

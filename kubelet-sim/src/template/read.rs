@@ -1,7 +1,7 @@
 //! Reads one template strictly, and collects every mistake in it.
 
 use crate::documents::duration;
-use crate::template::{LatencyChanges, NodeTemplate};
+use crate::template::{LatencyChanges, NodeTemplate, devices};
 use ipnet::Ipv4Net;
 use proto::kinds::api::core::v1::Taint;
 use proto::meta::names;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Most nodes of one template, as of `--nodes`.
 const MAX_COUNT: u64 = 60_000;
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "name",
     "count",
     "nodeName",
@@ -33,6 +33,7 @@ const FIELDS: [&str; 19] = [
     "operatingSystem",
     "podCIDR",
     "latency",
+    "devices",
     "description",
 ];
 
@@ -80,6 +81,7 @@ fn template(reader: &mut Reader, fields: &Fields<'_>) -> NodeTemplate {
         operating_system: operating_system(reader, fields),
         pod_cidr: pod_cidr(reader, fields),
         latency: latency(reader, fields),
+        devices: devices::read(reader, fields),
         node_name,
         name,
     };
@@ -91,7 +93,7 @@ fn template(reader: &mut Reader, fields: &Fields<'_>) -> NodeTemplate {
     template
 }
 
-fn check(reader: &mut Reader, path: String, why: Vec<String>) {
+pub fn check(reader: &mut Reader, path: String, why: Vec<String>) {
     why.into_iter().for_each(|why| reader.report(path.clone(), why));
 }
 
@@ -129,8 +131,25 @@ fn check_names(reader: &mut Reader, fields: &Fields<'_>, template: &NodeTemplate
     check(reader, path, names::dns1123_subdomain(&template.name_of(0)));
 }
 
-/// Reads quantities, which may be written as texts or as numbers.
+/// Reads the resources of a machine, of which some are whole.
 fn resources(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> BTreeMap<String, String> {
+    let read = resource_amounts(reader, fields, name, check_resource_name);
+    for (resource, text) in &read {
+        let is_whole = Quantity::parse(text).is_ok_and(|quantity| quantity.milli_value() % 1000 == 0);
+        if needs_whole(resource) && !is_whole {
+            reader.report(format!("{}.{resource}", fields.path_of(name)), "must be a whole number");
+        }
+    }
+    read
+}
+
+/// Reads quantities by name, which may be written as texts or as numbers.
+pub fn resource_amounts(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+    check_name: impl Fn(&mut Reader, &str, &str),
+) -> BTreeMap<String, String> {
     let mut read = BTreeMap::new();
     let path = fields.path_of(name);
     let members = match fields.get(name) {
@@ -151,13 +170,10 @@ fn resources(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> BTreeMap<S
                 continue;
             }
         };
-        check_resource_name(reader, &path, resource);
+        check_name(reader, &path, resource);
         match Quantity::parse(&text) {
             Err(why) => reader.report(path, why.to_string()),
             Ok(quantity) if quantity.signum() < 0 => reader.report(path, "must not be negative"),
-            Ok(quantity) if needs_whole(resource) && quantity.milli_value() % 1000 != 0 => {
-                reader.report(path, "must be a whole number");
-            }
             Ok(_) => drop(read.insert(resource.clone(), text)),
         }
     }

@@ -180,8 +180,8 @@ pub const COMPONENTS: &[RoleRow] = &[
         ],
     ),
     // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and
-    // Services with their endpoints for the network of containers, and deletes the Nodes of machines that have left, as
-    // a cloud controller does. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;
+    // Services with their endpoints for the network of containers; it deletes the Nodes of machines that have left, as
+    // a cloud controller does, and publishes ResourceSlices, as the drivers of devices do. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;
     // the Node authorizer judges what a node may do.
     (
         "system:orrery:node-fleet",
@@ -190,6 +190,7 @@ pub const COMPONENTS: &[RoleRow] = &[
             "list,watch discovery.k8s.io endpointslices",
             "list,watch core configmaps orrery-behaviour,orrery-fleet",
             "delete core nodes",
+            "create,delete,list,update resource.k8s.io resourceslices",
             "list,watch kwok.x-k8s.io stages",
             "create authentication.k8s.io tokenreviews",
             "create authorization.k8s.io subjectaccessreviews",

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/kubelet/kubelet_pods.go and pkg/volume. All of it is pure: `objects` reads the objects.
 
 pub mod claims;
+pub mod device_claims;
 pub mod references;
 pub mod host_paths;
 pub mod downward;

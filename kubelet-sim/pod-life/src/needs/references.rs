@@ -4,6 +4,7 @@
 //! pkg/kubelet/configmap and pkg/kubelet/secret.
 
 use crate::needs::claims::Claims;
+use crate::needs::device_claims::DeviceClaims;
 use proto::kinds::api::core::v1::{EnvFromSource, EnvVar, PodSpec, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,6 +51,7 @@ pub struct Objects {
     /// ConfigMaps and Secrets.
     pub sources: BTreeMap<Reference, Result<Arc<Entries>, ReadError>>,
     pub claims: Claims,
+    pub device_claims: DeviceClaims,
 }
 
 impl Objects {
