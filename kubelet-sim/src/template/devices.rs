@@ -1,6 +1,6 @@
 //! The devices of a template, which a simulated driver on each of its nodes offers by dynamic resource allocation.
 
-use crate::template::read::{check, resource_amounts};
+use crate::template::values::{check, resource_amounts};
 use proto::meta::names;
 use serde_json::{Value, json};
 use stages::reader::{Fields, Reader};

@@ -3,8 +3,9 @@
 //! `read` turns a document into a `NodeTemplate` or into all its mistakes, and `file` reads files. Without templates, the
 //! flags describe all nodes.
 
-mod read;
+mod values;
 mod devices;
+mod read;
 pub mod file;
 
 pub use devices::DeviceGroup;

@@ -1,6 +1,7 @@
 //! Reads one template strictly, and collects every mistake in it.
 
 use crate::documents::duration;
+use crate::template::values::{check, resource_amounts};
 use crate::template::{LatencyChanges, NodeTemplate, devices};
 use ipnet::Ipv4Net;
 use proto::kinds::api::core::v1::Taint;
@@ -93,10 +94,6 @@ fn template(reader: &mut Reader, fields: &Fields<'_>) -> NodeTemplate {
     template
 }
 
-pub fn check(reader: &mut Reader, path: String, why: Vec<String>) {
-    why.into_iter().for_each(|why| reader.report(path.clone(), why));
-}
-
 fn check_each(reader: &mut Reader, fields: &Fields<'_>, name: &str, values: &[String]) {
     for (index, value) in values.iter().enumerate() {
         let path = format!("{}[{index}]", fields.path_of(name));
@@ -138,43 +135,6 @@ fn resources(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> BTreeMap<S
         let is_whole = Quantity::parse(text).is_ok_and(|quantity| quantity.milli_value() % 1000 == 0);
         if needs_whole(resource) && !is_whole {
             reader.report(format!("{}.{resource}", fields.path_of(name)), "must be a whole number");
-        }
-    }
-    read
-}
-
-/// Reads quantities by name, which may be written as texts or as numbers.
-pub fn resource_amounts(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
-    name: &str,
-    check_name: impl Fn(&mut Reader, &str, &str),
-) -> BTreeMap<String, String> {
-    let mut read = BTreeMap::new();
-    let path = fields.path_of(name);
-    let members = match fields.get(name) {
-        None => return read,
-        Some(Value::Object(members)) => members,
-        Some(_) => {
-            reader.report(path, "must be an object");
-            return read;
-        }
-    };
-    for (resource, amount) in members {
-        let path = format!("{path}.{resource}");
-        let text = match amount {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            _ => {
-                reader.report(path, "must be a quantity");
-                continue;
-            }
-        };
-        check_name(reader, &path, resource);
-        match Quantity::parse(&text) {
-            Err(why) => reader.report(path, why.to_string()),
-            Ok(quantity) if quantity.signum() < 0 => reader.report(path, "must not be negative"),
-            Ok(_) => drop(read.insert(resource.clone(), text)),
         }
     }
     read
