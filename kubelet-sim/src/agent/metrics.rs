@@ -46,7 +46,8 @@ impl NodeUsage {
         let now = fleet.env().wall();
         let usage = |pod: Arc<Pod>| {
             let (_, status) = fleet.find(node, pod.namespace(), pod.name())?;
-            let containers = containers(&pod, &status, now);
+            let served = |container: &str, started_at| fleet.served(pod.uid(), container, started_at);
+            let containers = containers(&pod, &status, &served, now);
             (!containers.is_empty()).then_some(PodUsage { pod, containers })
         };
         let pods = fleet.pods_of(node)?.into_iter().filter_map(usage).collect();

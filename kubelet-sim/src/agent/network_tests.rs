@@ -1,6 +1,7 @@
 //! Tests of containers that reach each other through Services, and of clients that reach containers.
 
 use super::logs;
+use super::metrics::NodeUsage;
 use super::port_forward::pages::{self, PodPort};
 use super::tests::{AUTHORITY, container_ref, fleet, log, pod};
 use crate::fleet::Fleet;
@@ -10,7 +11,7 @@ use client_testing::{FakeServer, Fault};
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use http::Request;
-use proto::Status;
+use proto::{Kind, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,36 @@ async fn a_pod_reaches_others_through_their_service() {
     assert_eq!((printed, code), (expected, json!(3)));
     let of_server = log(&fleet, "web-1").await;
     assert!(of_server.contains("GET /hostname"), "{of_server}");
+}
+
+/// A client that nobody looks at sends a request each second, as in the walkthrough of the HorizontalPodAutoscaler.
+#[tokio::test(start_paused = true)]
+async fn load_that_flows_through_a_service_costs_cpu() {
+    let (env, server, fleet) = fleet().await;
+    let port = json!([{"containerPort": 80}]);
+    let container = json!({"name": "c", "image": "registry.k8s.io/hpa-example", "ports": port,
+        "resources": {"requests": {"cpu": "200m"}}});
+    let mut web = pod("web", json!({"nodeName": "node-0", "containers": [container]}));
+    web["metadata"]["annotations"] = json!({"orrery.dev/cpu": "1m", "orrery.dev/cpu-per-request": "150m"});
+    server.put("pods", web);
+    env.sleep(Duration::from_secs(10)).await;
+    let ports = json!([{"port": 80, "protocol": "TCP", "targetPort": 80}]);
+    put_service(&server, "web", json!({"clusterIP": "10.96.0.7", "ports": ports}), 80, &["web"]);
+    let milli_cores = || {
+        let usage = NodeUsage::of(&fleet, "node-0").unwrap();
+        let web = usage.pods.iter().find(|usage| usage.pod.name() == "web").unwrap();
+        (web.containers[0].cpu_cores * 1000.0).round()
+    };
+    assert_eq!(milli_cores(), 1.0);
+    let script = "while sleep 1; do wget -q -O- http://web; done";
+    let load = json!({"name": "c", "image": "busybox", "command": ["/bin/sh", "-c", script]});
+    server.put("pods", pod("load", json!({"nodeName": "node-0", "containers": [load]})));
+    env.sleep(Duration::from_secs(60)).await;
+    let loaded = milli_cores();
+    assert!((130.0..=160.0).contains(&loaded), "{loaded}");
+    server.remove("pods", "shop/load");
+    env.sleep(Duration::from_secs(30)).await;
+    assert_eq!(milli_cores(), 1.0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,6 +56,7 @@ use pod_life::notes::NodeTermination;
 use pod_life::preemption;
 use pod_life::progress::ProbeCounts;
 use pod_life::resize;
+use pod_life::story::usage::Requests;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;
@@ -246,6 +247,11 @@ impl Fleet {
             cluster: self,
             env: &self.env,
         }
+    }
+
+    /// Returns what a container of a pod has served that began at this time.
+    pub fn served(&self, pod_uid: &str, container: &str, started_at: Timestamp) -> Requests {
+        self.runtime.traffic.requests(pod_uid, container, started_at, self.env.wall())
     }
 
     /// Syncs a pod soon, because its processes may have changed.

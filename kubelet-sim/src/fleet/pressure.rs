@@ -15,7 +15,7 @@ use pod_life::conditions::is_terminal;
 use pod_life::images;
 use pod_life::memory::PodMemory;
 use pod_life::notes::NodeTermination;
-use pod_life::story::usage::containers;
+use pod_life::story::usage::{Requests, containers};
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -78,7 +78,8 @@ pub fn check(
         is_watched_node |= is_watched(pod);
         let containers_of = pod.spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
         used_images.extend(containers_of.filter_map(|c| c.image.as_deref()).map(images::canonical));
-        let containers = containers(pod, &status, wall);
+        // Requests cost CPU, of which no node runs short.
+        let containers = containers(pod, &status, &|_, _| Requests::default(), wall);
         loads.push(PodLoad { pod: pod.clone(), containers });
     }
     let (decision, changed, is_idle) = kubelet.with_pressure(|observed, eviction| {

@@ -13,12 +13,14 @@ pub mod run;
 pub mod identity;
 pub mod control_group;
 pub mod container;
+pub mod traffic;
 pub mod gateway;
 pub mod switch;
 pub mod live;
 pub mod hooks;
 
 use crate::runtime::gateway::Gateway;
+use crate::runtime::traffic::Traffic;
 use file_tree::volume::Volume;
 use parking_lot::Mutex;
 use proto::kinds::jiff::Timestamp;
@@ -46,6 +48,7 @@ pub type SharedProcesses = Arc<Mutex<Processes>>;
 #[derive(Default)]
 pub struct Runtime {
     state: Mutex<State>,
+    pub traffic: Traffic,
 }
 
 #[derive(Default)]
@@ -172,6 +175,7 @@ impl Runtime {
 
     /// Forgets everything of a pod.
     pub fn release(&self, pod_uid: &str) {
+        self.traffic.release(pod_uid);
         let mut state = self.state.lock();
         state.runs.retain(|key, _| key.pod_uid != pod_uid);
         state.peers.retain(|key, _| key.pod_uid != pod_uid);

@@ -340,6 +340,7 @@ async fn open(
         if let Some(connection) = opened {
             // A request may end the server.
             node.runtime.touch(&key);
+            node.runtime.traffic.count(&key, node.env.wall());
             let peer = Peer { node: node.name.clone(), key, processes };
             return Some((connection, Server { container, peer }));
         }

@@ -7,6 +7,7 @@ use crate::story::curve::Curve;
 use crate::story::parse_exit_codes;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::{Container, PodSpec, Probe};
+use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 
 const DOMAIN: &str = "orrery.dev";
@@ -56,6 +57,10 @@ pub fn check(word: &str, text: &str) -> Result<(), String> {
         },
         "startup" | "liveness" | "readiness" => Outcomes::parse(text).map(|_| ()),
         "cpu" | "memory" | "disk" | "processes" => Curve::parse(text).map(|_| ()),
+        "cpu-per-request" => match Quantity::parse(text) {
+            Ok(quantity) if quantity.signum() >= 0 => Ok(()),
+            _ => Err(format!("{text:?} is no amount of CPU time such as \"5m\"")),
+        },
         "answer" | "pull-error" | "log" | "termination-message" => Ok(()),
         _ => Err("no word of a story".to_owned()),
     }
@@ -96,6 +101,8 @@ mod tests {
             ("log.orrery.dev/debugger", "hello", None),
             ("example.com/anything", "soon", None),
             ("orrery", "soon", None),
+            ("orrery.dev/cpu-per-request", "5m", None),
+            ("orrery.dev/cpu-per-request", "much", Some("\"much\" is no amount of CPU time such as \"5m\"")),
             ("orrery.dev/livenes", "fail", Some("no word of a story")),
             ("orrery.dev/exit-code", "one", Some("\"one\" is no list of exit codes such as \"1,1,0\"")),
             ("stop-time.orrery.dev/web", "5", Some("invalid duration \"5\": want for example 300ms, 5s or 1m30s")),

@@ -34,29 +34,39 @@ pub struct ContainerUsage {
     pub processes: f64,
 }
 
+/// What a container has served since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Requests {
+    pub total: f64,
+    pub per_second: f64,
+}
+
+/// Returns what a container has served that began at this time, given by its name.
+pub type Served<'a> = &'a dyn Fn(&str, Timestamp) -> Requests;
+
 /// Returns what tells the random walks of one container from those of others.
 pub fn seed(pod_uid: &str, container: &str) -> String {
     format!("{pod_uid}/{container}")
 }
 
 /// Returns the usage of each running container of a pod, in the order of the spec.
-pub fn containers(pod: &Pod, status: &PodStatus, now: Timestamp) -> Vec<ContainerUsage> {
+pub fn containers(pod: &Pod, status: &PodStatus, served: Served<'_>, now: Timestamp) -> Vec<ContainerUsage> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let statuses = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let all = spec.containers.iter().map(|container| (container, true));
     let all = all.chain(spec.init_containers.iter().flatten().map(|container| (container, false)));
     all.filter_map(|(container, is_app)| {
         let status = statuses().find(|status| status.name == container.name)?;
-        container_usage(pod, container, is_app, status, now)
+        container_usage(pod, (container, is_app), status, served, now)
     })
     .collect()
 }
 
 fn container_usage(
     pod: &Pod,
-    container: &Container,
-    is_app: bool,
+    (container, is_app): (&Container, bool),
     status: &ContainerStatus,
+    served: Served<'_>,
     now: Timestamp,
 ) -> Option<ContainerUsage> {
     let started_at = running(status)?;
@@ -76,11 +86,14 @@ fn container_usage(
     let (cpu, memory) = (curve("cpu", LEAST_CORES), curve("memory", LEAST_BYTES));
     let (disk, processes) = (curve("disk", 0.0), curve("processes", 1.0));
     let seed = seed(pod.uid(), &container.name);
+    let per_request = words.get("cpu-per-request").and_then(|text| Quantity::parse(text).ok()).map(|cpu| cpu.as_f64());
+    let of_requests = per_request.map(|cpu_s| (cpu_s, served(&container.name, started_at)));
+    let load = |of: fn(&Requests) -> f64| of_requests.map_or(0.0, |(cpu_s, requests)| cpu_s * of(&requests));
     Some(ContainerUsage {
         name: container.name.clone(),
         started_at,
-        cpu_cores: cpu.at(after, &seed),
-        cpu_seconds: cpu.sum(after, &seed),
+        cpu_cores: cpu.at(after, &seed) + load(|requests| requests.per_second),
+        cpu_seconds: cpu.sum(after, &seed) + load(|requests| requests.total),
         memory_bytes: memory.at(after, &seed),
         disk_bytes: disk.at(after, &seed),
         processes: processes.at(after, &seed),
@@ -113,12 +126,31 @@ mod tests {
             "containerStatuses": [running("web"), running("log")], "initContainerStatuses": [running("proxy")],
         }))
         .unwrap();
-        let found = containers(&pod, &status, "2026-01-01T00:00:05Z".parse().unwrap());
+        let nothing = |_: &str, _| Requests::default();
+        let found = containers(&pod, &status, &nothing, "2026-01-01T00:00:05Z".parse().unwrap());
         let found: Vec<_> =
             found.iter().map(|u| (u.name.as_str(), u.cpu_cores, u.cpu_seconds, u.memory_bytes)).collect();
         let mi = 1024.0 * 1024.0;
         let expected =
             [("web", 1.0, 2.5, 64.0 * mi), ("log", 1.0, 2.5, 1024.0 * mi), ("proxy", 0.05, 0.25, LEAST_BYTES)];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn requests_cost_what_the_story_says() {
+        let pod = Pod::decode_value(json!({
+            "metadata": {"annotations": {"orrery.dev/cpu-per-request": "20m", "orrery.dev/cpu": "100m"}},
+            "spec": {"containers": [{"name": "web"}]},
+        }))
+        .unwrap();
+        let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+        let status: PodStatus = serde_json::from_value(json!({"containerStatuses": [{
+            "name": "web", "state": running, "ready": true, "restartCount": 0, "image": "", "imageID": "",
+        }]}))
+        .unwrap();
+        let served = |_: &str, _| Requests { total: 300.0, per_second: 10.0 };
+        let found = containers(&pod, &status, &served, "2026-01-01T00:00:50Z".parse().unwrap());
+        let milli = |amount: f64| (amount * 1000.0).round();
+        assert_eq!((milli(found[0].cpu_cores), milli(found[0].cpu_seconds)), (300.0, 11_000.0));
     }
 }
