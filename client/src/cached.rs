@@ -84,9 +84,13 @@ pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
+/// Managed fields are left out, as by the informers of the original components: nobody reads them, and they take more
+/// memory than all the rest.
 impl<K: Kind> Cached for K {
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        K::decode(bytes)
+        let mut object = K::decode(bytes)?;
+        object.metadata_mut().managed_fields = None;
+        Ok(object)
     }
 
     fn metadata(&self) -> &ObjectMeta {

@@ -175,6 +175,8 @@ pub struct Recorder {
     host: Arc<str>,
     identity: Option<Client>,
     queue: mpsc::Sender<Occurrence>,
+    /// All queues, among which agents are spread.
+    queues: Arc<[mpsc::Sender<Occurrence>]>,
     /// Events of a machine whose link is cut. The oldest ones of a long time are dropped.
     held: Arc<Mutex<VecDeque<Occurrence>>>,
 }
@@ -185,25 +187,43 @@ impl Recorder {
         Self::with_queue_length(client, component, host, QUEUE_LENGTH)
     }
 
-    /// Makes a recorder with a longer queue, for a process that simulates many node agents.
-    pub fn with_queue_length(client: &Client, component: &str, host: &str, queue_length: usize) -> Self {
+    /// Makes a recorder for a process that simulates many node agents: it has several queues, and each agent uses one of
+    /// them, as `on_behalf_of` says.
+    pub fn of_agents(client: &Client, component: &str, queues: usize, queue_length: usize) -> Self {
+        let queue = |number: usize| Self::queue(client, component, &format!("/{number}"), queue_length);
+        let queues: Arc<[_]> = (0..queues.max(1)).map(queue).collect();
+        Self { queue: queues[0].clone(), queues, ..Self::new(client, component, "") }
+    }
+
+    /// Starts a task that writes events, and returns its queue. `stream` tells its draws from those of others.
+    fn queue(client: &Client, component: &str, stream: &str, length: usize) -> mpsc::Sender<Occurrence> {
+        let (queue, waiting) = mpsc::channel(length.max(1));
+        client.env().spawn(writer::write_all(client.clone(), format!("{component}{stream}"), waiting));
+        queue
+    }
+
+    /// Makes a recorder with one queue.
+    fn with_queue_length(client: &Client, component: &str, host: &str, queue_length: usize) -> Self {
         let env = client.env().clone();
-        let (queue, waiting) = mpsc::channel(queue_length.max(1));
-        env.spawn(writer::write_all(client.clone(), component.to_owned(), waiting));
+        let queue = Self::queue(client, component, "", queue_length);
         Self {
             names: Arc::new(Names::new(&env.random(&format!("client/events/{component}/{host}")))),
             env,
             component: component.into(),
             host: host.into(),
             identity: None,
+            queues: [queue.clone()].into(),
             queue,
             held: Arc::default(),
         }
     }
 
-    /// Returns a recorder of one simulated node agent, which writes as `client` from `host` through the same queue.
+    /// Returns a recorder of one simulated node agent, which writes as `client` from `host`. All its events go through one
+    /// queue, in their order.
     pub fn on_behalf_of(&self, client: &Client, host: &str) -> Self {
-        Self { identity: Some(client.clone()), host: host.into(), held: Arc::default(), ..self.clone() }
+        let number = host.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let queue = self.queues[number % self.queues.len()].clone();
+        Self { identity: Some(client.clone()), host: host.into(), held: Arc::default(), queue, ..self.clone() }
     }
 
     /// Records an event, and returns at once.

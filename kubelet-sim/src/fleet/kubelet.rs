@@ -65,6 +65,8 @@ pub struct SimulatedKubelet {
     pub has_certificate: AtomicBool,
     /// True once the manifests were read.
     pub has_read_manifests: AtomicBool,
+    /// True when the node has just been created, and so has no lease.
+    pub is_new: AtomicBool,
     /// The renewals of the lease, which show whether another agent renews it.
     pub renewals: Mutex<Renewals>,
     numa_settings: (NumaSettings, Vec<NumaAmount>),
@@ -135,6 +137,7 @@ impl SimulatedKubelet {
             power,
             has_certificate: AtomicBool::new(false),
             has_read_manifests: AtomicBool::new(false),
+            is_new: AtomicBool::new(false),
             renewals: Mutex::default(),
             numa_settings: (numa_settings, numa_nodes),
             state: Mutex::new(State { numa, observed, ..State::default() }),

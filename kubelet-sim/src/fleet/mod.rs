@@ -69,7 +69,11 @@ use tokio::sync::watch;
 /// Name of the index of pods by the node that they are bound to.
 const BY_NODE: &str = "spec.nodeName";
 /// Nodes that write their lease or status at the same time. 10,000 leases in 10 s are one write a millisecond.
-const NODE_WORKERS: usize = 8;
+const NODE_WORKERS: usize = 32;
+/// Leases are renewed at multiples of this, so that the leases of many nodes share system calls and commits of the store.
+const LEASE_TICK: Duration = Duration::from_millis(100);
+/// Tasks that write the events of all nodes.
+const EVENT_WRITERS: u32 = 8;
 /// Events that may wait to be written, for each node: enough for all pods of a full node to start at once.
 const EVENTS_PER_NODE: usize = 500;
 /// How long the fleet waits at its start for the ConfigMap about its machines.
@@ -130,8 +134,8 @@ impl Fleet {
         let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
-        let queue_length = EVENTS_PER_NODE * plan::node_count(&settings) as usize;
-        let recorder = Recorder::with_queue_length(&client, "kubelet", "", queue_length);
+        let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS) as usize;
+        let recorder = Recorder::of_agents(&client, "kubelet", EVENT_WRITERS as usize, queue_length);
         let kubelet = |plan| SimulatedKubelet::new(&client, &recorder, plan, env.wall());
         let plans = NodePlan::all(&settings);
         let failures = FailureSchedule::new(settings.failure_models.clone(), failure_draws(&env));
@@ -448,8 +452,17 @@ impl Fleet {
                 self.settings.node_status_update_frequency
             }
         };
-        self.node_queue.add_after(task, self.random.jitter(next, JITTER));
+        let next = self.random.jitter(next, JITTER);
+        let is_lease = matches!(task, NodeTask::RenewLease(_));
+        self.node_queue.add_after(task, if is_lease { self.until_tick(next) } else { next });
         Ok(())
+    }
+
+    /// Returns the time from now until the first tick for leases after a time has passed.
+    fn until_tick(&self, after: Duration) -> Duration {
+        let since_start = Duration::try_from(self.env.wall().duration_since(self.started)).unwrap_or(Duration::ZERO);
+        let rest_ns = (since_start + after).as_nanos() % LEASE_TICK.as_nanos();
+        after + LEASE_TICK.saturating_sub(Duration::from_nanos(u64::try_from(rest_ns).unwrap_or(0)))
     }
 
     /// Ends a pod of a node because a critical one needs its resources.

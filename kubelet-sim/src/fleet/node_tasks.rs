@@ -14,6 +14,7 @@ use proto::kinds::api::core::v1::{Node, NodeStatus};
 use proto::kinds::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A task of one node; the number is the index of its kubelet in the fleet.
@@ -100,6 +101,7 @@ pub async fn register(kubelet: &SimulatedKubelet, env: &Env) -> Result<Node, Err
         }
         created => {
             let created = created?;
+            kubelet.is_new.store(true, Ordering::Release);
             record_transitions(kubelet, &NodeStatus::default(), initial.status.as_ref());
             created
         }
@@ -166,6 +168,7 @@ pub async fn renew_lease(kubelet: &SimulatedKubelet, settings: &Settings, env: &
     let name = &kubelet.machine.name;
     let known = match kubelet.lease() {
         Some(lease) => Some(lease),
+        None if kubelet.is_new.swap(false, Ordering::AcqRel) => None,
         None => match leases.get(name).await {
             Ok(found) => {
                 let rival = kubelet.renewals.lock().observe(&found);

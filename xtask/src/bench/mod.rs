@@ -26,6 +26,7 @@ use clap::Args;
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use measurement::Measurement;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
 /// What is measured, and how much of it.
@@ -70,9 +71,16 @@ pub struct Bench {
     simulation: Option<PathBuf>,
     root: PathBuf,
     scale: u32,
+    measured: Mutex<Vec<Measurement>>,
 }
 
 impl Bench {
+    /// Prints a measurement and keeps it. A scenario that takes long records its measurements as they come.
+    fn record(&self, measurement: Measurement) {
+        println!("{}", serde_json::json!(measurement));
+        self.measured.lock().push(measurement);
+    }
+
     fn simulation(&self) -> Result<PathBuf, Error> {
         let built = || release::build(&self.root, "e2e", "orrery-under-simulation").map_err(Error::Failed);
         self.simulation.clone().map_or_else(built, Ok)
@@ -122,22 +130,19 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         simulation: options.simulation.clone(),
         root: root.to_owned(),
         scale: options.scale,
+        measured: Mutex::default(),
     };
-    let measured = runtime.block_on(async {
-        let mut measured = Vec::new();
+    runtime.block_on(async {
         for scenario in SCENARIOS {
             if !options.only.is_empty() && !options.only.iter().any(|name| name == scenario.name) {
                 continue;
             }
-            for measurement in (scenario.run)(&bench).await? {
-                println!("{}", serde_json::json!(measurement));
-                measured.push(measurement);
-            }
+            (scenario.run)(&bench).await?.into_iter().for_each(|measurement| bench.record(measurement));
         }
-        Ok::<_, Error>(measured)
+        Ok::<_, Error>(())
     })?;
     if options.write {
-        page::write(root, &measured).map_err(|error| Error::Io(page::PATH.to_owned(), error))?;
+        page::write(root, &bench.measured.lock()).map_err(|error| Error::Io(page::PATH.to_owned(), error))?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FLEETS: [usize; 2] = [1_000, 10_000];
+const FLEETS: [usize; 2] = [10_000, 1_000];
 const PODS_PER_NODE: usize = 30;
 const ROLLOUT: usize = 10_000;
 const ZONES: usize = 3;
@@ -32,11 +32,10 @@ const LOOK: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
-    let mut measured = Vec::new();
     for nodes in FLEETS {
-        measured.extend(of_fleet(bench, bench.count(nodes)).await?);
+        of_fleet(bench, bench.count(nodes)).await?;
     }
-    Ok(measured)
+    Ok(Vec::new())
 }
 
 /// A running measurement: what the servers had used at its beginning.
@@ -115,7 +114,8 @@ fn bound(prefix: &str, number: usize, nodes: usize) -> Value {
     object
 }
 
-async fn of_fleet(bench: &Bench, nodes: usize) -> Result<Vec<Measurement>, Error> {
+/// Measures a fleet, and records each measurement as it comes.
+async fn of_fleet(bench: &Bench, nodes: usize) -> Result<(), Error> {
     let setup = Setup::usual();
     let servers = Servers::start_as(bench, "embedded", &setup).await?;
     let clients = servers.clients(CREATORS)?;
@@ -123,29 +123,28 @@ async fn of_fleet(bench: &Bench, nodes: usize) -> Result<Vec<Measurement>, Error
     let zones: Vec<String> = (0..ZONES).map(|zone| format!("zone-{zone}")).collect();
     let template = json!({"name": "bench", "count": nodes, "zones": zones, "podCIDR": "10.0.0.0/8"});
     let path = fleet.servers.file("nodes.yaml", &template.to_string())?;
-    let mut measured = Vec::new();
 
     let mut watch = fleet.watch("nodes", "", "").await?;
     let start = fleet.start().await?;
     fleet.servers.add(bench, "kubelet-sim", &[&format!("--node-template={path}")])?;
     let all_ready = bench.env.timeout(PATIENCE, until_ready(&mut watch, nodes)).await;
     all_ready.map_err(|_| Error::Failed(format!("not all nodes are ready after {PATIENCE:?}")))??;
-    measured.push(fleet.end(format!("start {nodes} nodes"), nodes, &start).await?);
+    bench.record(fleet.end(format!("start {nodes} nodes"), nodes, &start).await?);
 
     fleet.bench.env.sleep(REST).await;
-    measured.push(fleet.rest(format!("{nodes} nodes at rest for a minute, without pods")).await?);
+    bench.record(fleet.rest(format!("{nodes} nodes at rest for a minute, without pods")).await?);
 
     let pods = nodes * PODS_PER_NODE;
     let start = fleet.start().await?;
     fleet.create_pods(pods, "idle").await?;
     fleet.until_none("fieldSelector=status.phase%21%3DRunning").await?;
-    measured.push(fleet.end(format!("{pods} pods on {nodes} nodes, until all run"), pods, &start).await?);
+    bench.record(fleet.end(format!("{pods} pods on {nodes} nodes, until all run"), pods, &start).await?);
     fleet.bench.env.sleep(REST).await;
-    measured.push(fleet.rest(format!("{nodes} nodes at rest for a minute, with {pods} pods")).await?);
+    bench.record(fleet.rest(format!("{nodes} nodes at rest for a minute, with {pods} pods")).await?);
 
-    measured.push(rollout(&fleet, bench.count(ROLLOUT)).await?);
-    measured.push(zone_dies(&mut fleet).await?);
-    Ok(measured)
+    bench.record(rollout(&fleet, bench.count(ROLLOUT)).await?);
+    bench.record(zone_dies(&mut fleet).await?);
+    Ok(())
 }
 
 /// Binds pods and watches how long each takes until it runs.
