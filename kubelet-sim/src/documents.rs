@@ -1,10 +1,13 @@
-//! Reads files of YAML documents, separated by `---`, each of which may be a list.
+//! Reads files of YAML documents, separated by `---`, each of which may be a list, and ConfigMaps whose members are
+//! documents.
 
 use component_base::duration::parse_duration;
 use component_base::options::{self, OptionsError};
+use proto::kinds::api::core::v1::ConfigMap;
 use proto::serializer::yaml;
 use serde_json::Value;
 use stages::document::documents;
+use stages::problem::Problem;
 use stages::reader::{Fields, Reader};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +34,29 @@ pub fn parse(text: &str, mut read: impl FnMut(&Value, &str) -> Vec<String>) -> V
         }
     }
     problems
+}
+
+/// A member of a ConfigMap's data.
+pub struct Member<'a> {
+    pub key: &'a str,
+    pub path: String,
+    pub document: Value,
+}
+
+/// Parses the members of a ConfigMap's data. Those that are no YAML are left out and reported; `path` names a member.
+pub fn members<'a>(map: &'a ConfigMap, path: impl Fn(&str) -> String, problems: &mut Vec<Problem>) -> Vec<Member<'a>> {
+    let mut members = Vec::new();
+    for (key, text) in map.data.iter().flatten() {
+        let path = path(key);
+        match yaml::parse(text.as_bytes()) {
+            Err(why) => problems.push(Problem::new(path, why)),
+            Ok(parsed) => {
+                problems.extend(parsed.duplicates.into_iter().map(|why| Problem::new(path.as_str(), why)));
+                members.push(Member { key, path, document: parsed.value });
+            }
+        }
+    }
+    members
 }
 
 /// Parses the files of a flag. The mistakes begin with the path of their file; a file that cannot be read is an error.

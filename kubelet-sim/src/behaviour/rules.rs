@@ -3,9 +3,9 @@
 //! They come from the ConfigMap `orrery-behaviour` in `kube-system`. Each member of its data is a list of rules. A rule
 //! acts as annotations do that the pods do not have: a word of the pod itself goes before, and so does an earlier rule.
 
+use crate::documents::members;
 use pod_life::story::errors;
 use proto::kinds::api::core::v1::{ConfigMap, Container, Pod, PodSpec};
-use proto::serializer::yaml;
 use serde_json::{Map, Value};
 use stages::problem::Problem;
 use std::collections::BTreeMap;
@@ -36,17 +36,9 @@ impl Rules {
     /// Reads the ConfigMap. A rule with a mistake is left out, and every mistake is returned with its path.
     pub fn read(map: &ConfigMap) -> (Self, Vec<Problem>) {
         let (mut rules, mut problems) = (Vec::new(), Vec::new());
-        for (key, text) in map.data.iter().flatten() {
-            let path = format!("data.{key}");
-            let parsed = match yaml::parse(text.as_bytes()) {
-                Ok(parsed) => parsed,
-                Err(why) => {
-                    problems.push(Problem::new(path, why));
-                    continue;
-                }
-            };
-            problems.extend(parsed.duplicates.into_iter().map(|why| Problem::new(path.as_str(), why)));
-            match parsed.value {
+        for member in members(map, |key| format!("data.{key}"), &mut problems) {
+            let path = member.path;
+            match member.document {
                 Value::Null => {}
                 Value::Array(items) => {
                     for (index, item) in items.iter().enumerate() {

@@ -210,7 +210,9 @@ impl SimulatedKubelet {
         self.state.lock().lease.clone()
     }
 
-    pub fn set_lease(&self, lease: Option<Lease>) {
+    /// Remembers the lease for its next renewal, without managed fields: an update that has none leaves them alone.
+    pub fn set_lease(&self, mut lease: Option<Lease>) {
+        lease.iter_mut().for_each(|lease| lease.metadata.managed_fields = None);
         self.state.lock().lease = lease;
     }
 

@@ -3,11 +3,11 @@
 //! The keys of its data are `machine.NODE`, `template.NAME` and `failure.NAME`, so that a merge patch changes one of them
 //! and leaves the others alone.
 
+use crate::documents::{Member, members};
 use crate::machines::failure_model::FailureModel;
 use crate::machines::state::MachineState;
 use crate::template::NodeTemplate;
 use proto::kinds::api::core::v1::ConfigMap;
-use proto::serializer::yaml;
 use serde_json::Value;
 use stages::problem::Problem;
 use stages::reader::Reader;
@@ -29,20 +29,11 @@ impl FleetMap {
     /// Reads the ConfigMap. A member with a mistake is left out, and every mistake is returned with its path.
     pub fn read(map: &ConfigMap) -> (Self, Vec<Problem>) {
         let (mut read, mut problems) = (Self::default(), Vec::new());
-        for (key, text) in map.data.iter().flatten() {
-            let path = format!("data[{key}]");
-            let parsed = match yaml::parse(text.as_bytes()) {
-                Ok(parsed) => parsed,
-                Err(why) => {
-                    problems.push(Problem::new(path, why));
-                    continue;
-                }
-            };
-            problems.extend(parsed.duplicates.into_iter().map(|why| Problem::new(path.as_str(), why)));
+        for Member { key, path, document } in members(map, |key| format!("data[{key}]"), &mut problems) {
             let found = match key.split_once('.') {
-                Some(("machine", node)) => read.add_machine(node, &parsed.value, &path),
-                Some(("template", name)) => read.add_template(name, parsed.value, &path),
-                Some(("failure", name)) => read.add_failure(name, parsed.value, &path),
+                Some(("machine", node)) => read.add_machine(node, &document, &path),
+                Some(("template", name)) => read.add_template(name, document, &path),
+                Some(("failure", name)) => read.add_failure(name, document, &path),
                 _ => vec![Problem::new(path, "must be machine.NODE, template.NAME or failure.NAME")],
             };
             problems.extend(found);

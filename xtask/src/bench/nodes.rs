@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FLEETS: [usize; 2] = [10_000, 1_000];
+const FLEETS: [usize; 2] = [1_000, 10_000];
 const PODS_PER_NODE: usize = 30;
 const ROLLOUT: usize = 10_000;
 const ZONES: usize = 3;
