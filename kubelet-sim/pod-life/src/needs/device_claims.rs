@@ -1,6 +1,8 @@
 //! The ResourceClaims of a pod: the devices of each have to be prepared before the pod's sandbox is made.
 //!
 //! Corresponds to PrepareResources of pkg/kubelet/cm/dra and to k8s.io/dynamic-resource-allocation/resourceclaim.
+//!
+//! Deviation: a simulated driver prepares every allocated device at once, and a container sees nothing of its devices.
 
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodStatus};
