@@ -20,6 +20,7 @@ use e2e::raw_request::RawRequest;
 use e2e::simulation::part::Part;
 use http::Request;
 use kubelet_sim::certificate::Bootstrap;
+use kubelet_sim::template::{DeviceGroup, NodeTemplate};
 use proto::Gvr;
 use proxy_sim::proxy::Proxies;
 use serde_json::{Value, json};
@@ -140,8 +141,22 @@ impl ClusterRun {
         cluster.run(Part::Scheduler, &scheduler, |client| scheduler::run_with(client, settings, scheduler.clone()));
 
         let nodes = process(Part::Nodes);
-        // The second node is removed at once.
-        let settings = kubelet_sim::Settings { nodes: 2, ..kubelet_sim::Settings::default() };
+        // The second node is removed at once. Slices of devices are there already for the first one: one is right but for
+        // its devices, one is of a driver that has gone.
+        let devices = ["gpu.example.com", "nic.example.com"].map(|driver| DeviceGroup {
+            driver: driver.to_owned(),
+            name: "device".to_owned(),
+            count: 1,
+            ..DeviceGroup::default()
+        });
+        let template = NodeTemplate {
+            name: "node".to_owned(),
+            count: 2,
+            node_name: "node-{number}".to_owned(),
+            devices: devices.into(),
+            ..NodeTemplate::default()
+        };
+        let settings = kubelet_sim::Settings { templates: vec![template], ..kubelet_sim::Settings::default() };
         cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
 
         // A second fleet, whose node joins with a bootstrap token and gets its own certificate.

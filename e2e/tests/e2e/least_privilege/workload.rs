@@ -64,7 +64,14 @@ fn nodes_and_pods() -> Vec<Value> {
     let tolerations = json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}]);
     let caller = json!({"name": "c", "image": "busybox", "command": ["wget", "-T", "1", "http://web"]});
     let machines = json!({"data": {"machine.node-1": "state: removed"}});
+    let slice = |name: &str, driver: &str| {
+        let pool = json!({"name": "node-0", "generation": 1, "resourceSliceCount": 1});
+        let spec = json!({"driver": driver, "nodeName": "node-0", "pool": pool, "devices": [{"name": "other"}]});
+        object("resource.k8s.io/v1", "ResourceSlice", "", name, json!({"spec": spec}))
+    };
     vec![
+        slice("node-0-gpu.example.com", "gpu.example.com"),
+        slice("node-0-gone", "gone.example.com"),
         object("v1", "ConfigMap", "kube-system", "orrery-fleet", machines),
         object("v1", "Node", "", SILENT_NODE, json!({})),
         pod("unassigned", json!({})),
