@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::events::{EventSpec, EventType, Recorder, Regarding};
 use crate::informers::Informers;
 use crate::leader::{LeaderElection, identity};
+use crate::link::Link;
 use crate::options::{DeleteOptions, ListOptions, Patch, PatchOptions};
 use crate::plan::{Action, Plan, apply};
 use crate::service_account_tokens::ServiceAccountTokens;
@@ -312,6 +313,36 @@ async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     // The event is still queued when shutdown begins, and is written all the same.
     env.drain().await;
     assert_eq!(server.list("events")[0]["count"], 3);
+}
+
+/// Two agents share a queue. One of them is cut off while its events wait in it.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_cut_off_holds_up_no_events_but_its_own() {
+    let (env, server, client) = server();
+    let fleet = Recorder::of_agents(&client, "kubelet", 1, 10);
+    let link = Link::default();
+    let (lost, other) = (fleet.on_behalf_of(&client.over_link(&link), "lost"), fleet.on_behalf_of(&client, "other"));
+    let event = |recorder: &Recorder, reason: &str| {
+        recorder.event(&Regarding::of(&config("web")), EventType::Normal, reason, reason);
+    };
+    let reasons = || {
+        let events = server.list("events");
+        let mut reasons: Vec<String> =
+            events.iter().map(|event| format!("{} {}", event["reason"], event["count"])).collect();
+        reasons.sort();
+        reasons
+    };
+    event(&lost, "Queued");
+    link.set_cut(true);
+    event(&lost, "Held");
+    event(&other, "Seen");
+    env.sleep(Duration::from_secs(1)).await;
+    assert_eq!(reasons(), ["\"Seen\" 1"]);
+    link.set_cut(false);
+    lost.send_held();
+    env.sleep(Duration::from_secs(1)).await;
+    assert_eq!(reasons(), ["\"Held\" 1", "\"Queued\" 1", "\"Seen\" 1"]);
+    env.drain().await;
 }
 
 /// Returns every background request of an hour with faults, with its time.

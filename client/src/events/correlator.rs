@@ -137,7 +137,7 @@ mod tests {
             spec: EventSpec::new(&regarding, EventType::Normal, "Reason", message),
             component: "test".into(),
             host: "".into(),
-            identity: None,
+            agent: None,
             name: format!("{object}.{}", env.random("names").u64()),
             count: 1,
             first_at: env.wall(),

@@ -125,8 +125,8 @@ struct Occurrence {
     spec: EventSpec,
     component: Arc<str>,
     host: Arc<str>,
-    /// Client that writes the event, if not the recorder's own.
-    identity: Option<Client>,
+    /// The agent that writes the event, if not the recorder's own client.
+    agent: Option<Arc<Agent>>,
     name: String,
     count: u32,
     first_at: Timestamp,
@@ -166,6 +166,25 @@ impl Occurrence {
     }
 }
 
+/// A simulated node agent, as which events are written.
+#[derive(Debug)]
+struct Agent {
+    client: Client,
+    /// Events from the time in which the client's link was cut.
+    held: Mutex<VecDeque<Occurrence>>,
+}
+
+impl Agent {
+    /// Keeps an event until the link is mended. The oldest ones of a long time are dropped.
+    fn hold(&self, event: Occurrence) {
+        let mut held = self.held.lock();
+        held.push_back(Occurrence { agent: None, ..event });
+        if held.len() > QUEUE_LENGTH {
+            held.pop_front();
+        }
+    }
+}
+
 /// Records events under a component's name; clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
@@ -173,48 +192,35 @@ pub struct Recorder {
     names: Arc<Names>,
     component: Arc<str>,
     host: Arc<str>,
-    identity: Option<Client>,
+    agent: Option<Arc<Agent>>,
     queue: mpsc::Sender<Occurrence>,
     /// All queues, among which agents are spread.
     queues: Arc<[mpsc::Sender<Occurrence>]>,
-    /// Events of a machine whose link is cut. The oldest ones of a long time are dropped.
-    held: Arc<Mutex<VecDeque<Occurrence>>>,
 }
 
 impl Recorder {
     /// Makes a recorder; `host` is empty for all but node agents.
     pub fn new(client: &Client, component: &str, host: &str) -> Self {
-        Self::with_queue_length(client, component, host, QUEUE_LENGTH)
+        Self::over(client, component, host, [queue(client, component, QUEUE_LENGTH)].into())
     }
 
     /// Makes a recorder for a process that simulates many node agents: it has several queues, and each agent uses one of
     /// them, as `on_behalf_of` says.
     pub fn of_agents(client: &Client, component: &str, queues: usize, queue_length: usize) -> Self {
-        let queue = |number: usize| Self::queue(client, component, &format!("/{number}"), queue_length);
-        let queues: Arc<[_]> = (0..queues.max(1)).map(queue).collect();
-        Self { queue: queues[0].clone(), queues, ..Self::new(client, component, "") }
+        let queues = (0..queues.max(1)).map(|number| queue(client, &format!("{component}/{number}"), queue_length));
+        Self::over(client, component, "", queues.collect())
     }
 
-    /// Starts a task that writes events, and returns its queue. `stream` tells its draws from those of others.
-    fn queue(client: &Client, component: &str, stream: &str, length: usize) -> mpsc::Sender<Occurrence> {
-        let (queue, waiting) = mpsc::channel(length.max(1));
-        client.env().spawn(writer::write_all(client.clone(), format!("{component}{stream}"), waiting));
-        queue
-    }
-
-    /// Makes a recorder with one queue.
-    fn with_queue_length(client: &Client, component: &str, host: &str, queue_length: usize) -> Self {
+    fn over(client: &Client, component: &str, host: &str, queues: Arc<[mpsc::Sender<Occurrence>]>) -> Self {
         let env = client.env().clone();
-        let queue = Self::queue(client, component, "", queue_length);
         Self {
             names: Arc::new(Names::new(&env.random(&format!("client/events/{component}/{host}")))),
             env,
             component: component.into(),
             host: host.into(),
-            identity: None,
-            queues: [queue.clone()].into(),
-            queue,
-            held: Arc::default(),
+            agent: None,
+            queue: queues[0].clone(),
+            queues,
         }
     }
 
@@ -222,8 +228,13 @@ impl Recorder {
     /// queue, in their order.
     pub fn on_behalf_of(&self, client: &Client, host: &str) -> Self {
         let number = host.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-        let queue = self.queues[number % self.queues.len()].clone();
-        Self { identity: Some(client.clone()), host: host.into(), held: Arc::default(), queue, ..self.clone() }
+        let agent = Agent { client: client.clone(), held: Mutex::default() };
+        Self {
+            agent: Some(Arc::new(agent)),
+            host: host.into(),
+            queue: self.queues[number % self.queues.len()].clone(),
+            ..self.clone()
+        }
     }
 
     /// Records an event, and returns at once.
@@ -248,25 +259,18 @@ impl Recorder {
             spec,
             component: self.component.clone(),
             host: self.host.clone(),
-            identity: self.identity.clone(),
+            agent: self.agent.clone(),
             count: 1,
             first_at: at,
             last_at: at,
         };
-        if self.identity.as_ref().is_some_and(Client::is_cut_off) {
-            let mut held = self.held.lock();
-            held.push_back(occurrence);
-            if held.len() > QUEUE_LENGTH {
-                held.pop_front();
-            }
-            return;
-        }
         self.send(occurrence);
     }
 
-    /// Writes the events that were recorded while the link of this recorder's client was cut.
+    /// Writes the events from the time in which the link of this agent's client was cut.
     pub fn send_held(&self) {
-        std::mem::take(&mut *self.held.lock()).into_iter().for_each(|occurrence| self.send(occurrence));
+        let held = self.agent.iter().flat_map(|agent| std::mem::take(&mut *agent.held.lock()));
+        held.for_each(|event| self.send(Occurrence { agent: self.agent.clone(), ..event }));
     }
 
     fn send(&self, occurrence: Occurrence) {
@@ -278,4 +282,11 @@ impl Recorder {
             tracing::warn!(event = %refused.into_inner().spec, reason, "event dropped");
         }
     }
+}
+
+/// Starts a task that writes events, and returns its queue. `name` tells its random numbers from those of others.
+fn queue(client: &Client, name: &str, length: usize) -> mpsc::Sender<Occurrence> {
+    let (queue, waiting) = mpsc::channel(length.max(1));
+    client.env().spawn(writer::write_all(client.clone(), name.to_owned(), waiting));
+    queue
 }

@@ -29,6 +29,11 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
             next = waiting.recv() => next,
         };
         let Some(event) = next else { return };
+        // It waits for its own agent alone, and not the events of others for it.
+        if let Some(agent) = event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
+            agent.hold(event);
+            continue;
+        }
         let correlated = correlator.correlate(event, env.now());
         tokio::select! {
             biased;
@@ -91,5 +96,5 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
 }
 
 fn writer_of<'a>(client: &'a Client, event: &'a Occurrence) -> &'a Client {
-    event.identity.as_ref().unwrap_or(client)
+    event.agent.as_ref().map_or(client, |agent| &agent.client)
 }

@@ -12,7 +12,7 @@ use crate::machines::fleet_map::{self, FleetMap};
 use crate::machines::shutdown;
 use crate::machines::state::{MachineState, Power};
 use crate::plan::NodePlan;
-use client::{DeleteOptions, Event, Informers, ListOptions, ReconcileError, Regarding};
+use client::{DeleteOptions, Event, ReconcileError, Regarding};
 use parking_lot::Mutex;
 use pod_life::conditions;
 use pod_life::notes::{NodeTermination, Outage};
@@ -65,16 +65,7 @@ impl Fleet {
             self.machines.failures.lock().add_node(&kubelet.machine.name, zone_of(&kubelet), Duration::ZERO);
         }
         if self.settings.own_node().is_none() {
-            let informers = Informers::new(&self.client);
-            let only = ListOptions {
-                namespace: fleet_map::NAMESPACE.to_owned(),
-                ..ListOptions::fields(format!("metadata.name={}", fleet_map::NAME))
-            };
-            let maps = informers.of_selected::<ConfigMap>(&only);
-            let fleet = self.clone();
-            maps.on_event(move |event| fleet.on_fleet_map(event));
-            informers.start();
-            let _ = self.env.timeout(wait, informers.synced()).await;
+            self.follow_map(fleet_map::NAMESPACE, fleet_map::NAME, wait, Self::on_fleet_map).await;
         }
         self.apply_machines();
         self.members.present().iter().for_each(|(_, kubelet)| kubelet.power.adopt());
@@ -83,9 +74,6 @@ impl Fleet {
 
     fn on_fleet_map(&self, event: &Event<ConfigMap>) {
         let map = event.object();
-        if map.namespace() != fleet_map::NAMESPACE || map.name() != fleet_map::NAME {
-            return;
-        }
         let (read, problems) = match event {
             Event::Deleted(_) => (FleetMap::default(), Vec::new()),
             Event::Added(map) | Event::Updated { new: map, .. } => FleetMap::read(map),

@@ -286,6 +286,9 @@ impl Fleet {
     }
 
     async fn work(self: Arc<Self>) {
+        if self.settings.own_node().is_none() {
+            self.env.spawn(self.clone().drop_left_over_slices());
+        }
         for (at, kubelet) in self.members.present() {
             if kubelet.power.is_reachable() {
                 self.register(at);
@@ -405,7 +408,9 @@ impl Fleet {
                 self.node_queue.add(NodeTask::RenewLease(at));
                 self.node_queue.add(NodeTask::ReportStatus(at));
                 self.node_queue.add(NodeTask::ReadManifests(at));
-                self.node_queue.add(NodeTask::PublishDevices(at));
+                if !kubelet.machine.devices.is_empty() && self.settings.own_node().is_none() {
+                    self.node_queue.add(NodeTask::PublishDevices(at));
+                }
                 let after = node_tasks::fall_back_after(&node, self.env.wall());
                 self.node_queue.add_after(NodeTask::FallBack(at), after);
                 return Ok(());
@@ -496,8 +501,10 @@ impl Fleet {
             return Ok(()); // The pod goes on with its machine.
         }
         let is_cut_off = kubelet.power.link().is_cut();
-        let known = if is_cut_off { kubelet.power.known_pod(&key) } else { Some(pod) };
-        let Some(pod) = known.filter(|_| !is_cut_off || !self.stages.has(Subject::Pod)) else { return Ok(()) };
+        if is_cut_off && self.stages.has(Subject::Pod) {
+            return Ok(()); // Stages do nothing but write.
+        }
+        let Some(pod) = kubelet.power.pod_as_known(pod) else { return Ok(()) };
         if self.delete_orphan(kubelet, &pod).await? {
             return Ok(());
         }

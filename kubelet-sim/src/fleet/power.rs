@@ -71,9 +71,9 @@ impl MachinePower {
         self.known.lock().off_at.is_none()
     }
 
-    /// Returns a pod as a machine whose link is cut knows it; `None` if the pod came later.
-    pub fn known_pod(&self, key: &str) -> Option<Arc<Pod>> {
-        self.known.lock().known_pods.get(key).cloned()
+    /// Returns a pod as the machine knows it: while its link is cut, as it was before; `None` if it came later.
+    pub fn pod_as_known(&self, pod: Arc<Pod>) -> Option<Arc<Pod>> {
+        if self.link.is_cut() { self.known.lock().known_pods.get(&pod.key()).cloned() } else { Some(pod) }
     }
 
     /// Returns the machine's way to the API server, which is cut while the machine is partitioned.

@@ -28,17 +28,31 @@ impl Fleet {
         if self.settings.own_node().is_some() {
             return;
         }
+        self.env.spawn(self.clone().follow_stages());
+        self.follow_map(rules::NAMESPACE, rules::NAME, RULES_WAIT, Self::on_rules).await;
+    }
+
+    /// Follows one ConfigMap. Returns once it has been read, or after a while.
+    pub(super) async fn follow_map(
+        self: &Arc<Self>,
+        namespace: &'static str,
+        name: &'static str,
+        wait: Duration,
+        handle: fn(&Self, &Event<ConfigMap>),
+    ) {
         let informers = Informers::new(&self.client);
-        let only = ListOptions {
-            namespace: rules::NAMESPACE.to_owned(),
-            ..ListOptions::fields(format!("metadata.name={}", rules::NAME))
-        };
+        let only =
+            ListOptions { namespace: namespace.to_owned(), ..ListOptions::fields(format!("metadata.name={name}")) };
         let maps = informers.of_selected::<ConfigMap>(&only);
         let fleet = self.clone();
-        maps.on_event(move |event| fleet.on_rules(event));
+        maps.on_event(move |event| {
+            let map = event.object();
+            if map.namespace() == namespace && map.name() == name {
+                handle(&fleet, event);
+            }
+        });
         informers.start();
-        self.env.spawn(self.clone().follow_stages());
-        let _ = self.env.timeout(RULES_WAIT, informers.synced()).await;
+        let _ = self.env.timeout(wait, informers.synced()).await;
     }
 
     /// Returns the pod with the words that rules give it.
@@ -54,9 +68,6 @@ impl Fleet {
 
     fn on_rules(&self, event: &Event<ConfigMap>) {
         let map = event.object();
-        if map.namespace() != rules::NAMESPACE || map.name() != rules::NAME {
-            return;
-        }
         let (rules, problems) = match event {
             Event::Deleted(_) => (Rules::default(), Vec::new()),
             Event::Added(map) | Event::Updated { new: map, .. } => Rules::read(map),

@@ -293,17 +293,8 @@ impl PodContainer {
     pub fn page_server(&self, node: &NodeContext<'_>, run: &Run, pages: Pages) -> (RunKey, SharedProcesses) {
         let key = RunKey { number: -1 - run.number, ..self.key(run) };
         let start = || {
-            let setup = ContainerSetup {
-                hostname: self.pod.name().to_owned(),
-                tree: FileTree::new(image_of(&self.container).files(run.started_at), false),
-                env: Environment::new(),
-                uid: 0,
-                gid: 0,
-                groups: Vec::new(),
-                working_dir: "/".to_owned(),
-                started_at: run.started_at,
-            };
-            let mut processes = Processes::new(setup, launch);
+            let tree = FileTree::new(image_of(&self.container).files(run.started_at), false);
+            let mut processes = Processes::new(ContainerSetup::bare(self.pod.name(), tree, run.started_at), launch);
             processes.network().attach(self.addresses());
             let ports = self.declared_ports();
             let serve = |proc| -> Task { Box::pin(serve_pages(proc, ports, pages)) };

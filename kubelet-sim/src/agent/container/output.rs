@@ -165,17 +165,8 @@ mod tests {
 
     /// Runs the container's command, if it is simulated.
     fn printed(container: &Container, run: &Run, to: Timestamp) -> Option<Printed> {
-        let setup = ContainerSetup {
-            hostname: "c".to_owned(),
-            tree: FileTree::new(image_of(container).files(run.started_at), false),
-            env: BTreeMap::new(),
-            uid: 0,
-            gid: 0,
-            groups: Vec::new(),
-            working_dir: "/".to_owned(),
-            started_at: run.started_at,
-        };
-        let mut processes = Processes::new(setup, launch);
+        let tree = FileTree::new(image_of(container).files(run.started_at), false);
+        let mut processes = Processes::new(ContainerSetup::bare("c", tree, run.started_at), launch);
         processes.start(argv(container), Streams::of_log(false, false));
         is_simulated(container).then(|| Printed::up_to(to, &mut processes, run))
     }

@@ -56,6 +56,22 @@ async fn a_driver_publishes_the_devices_of_its_node() {
     );
 }
 
+/// A fleet that starts without devices deletes the slices of its own nodes, and leaves those of others alone.
+#[tokio::test(start_paused = true)]
+async fn slices_of_an_earlier_run_are_deleted() {
+    let world = World::of(1);
+    for node in ["node-0", "elsewhere"] {
+        let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
+        let spec = json!({"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": []});
+        let metadata = json!({"name": format!("{node}-gpu"), "uid": node});
+        world.server.put("resourceslices.resource.k8s.io", json!({"metadata": metadata, "spec": spec}));
+    }
+    world.start();
+    world.pass(1_000).await;
+    let left = world.server.list("resourceslices.resource.k8s.io");
+    assert_eq!(left.iter().map(|slice| &slice["spec"]["nodeName"]).collect::<Vec<_>>(), [&json!("elsewhere")]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_starts_once_its_claim_is_allocated() {
     let world = world().await;

@@ -38,6 +38,22 @@ pub struct ContainerSetup {
     pub started_at: Timestamp,
 }
 
+impl ContainerSetup {
+    /// Returns a container of root with these files, and without variables.
+    pub fn bare(hostname: &str, tree: FileTree, started_at: Timestamp) -> Self {
+        Self {
+            hostname: hostname.to_owned(),
+            tree,
+            env: BTreeMap::new(),
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+            working_dir: "/".to_owned(),
+            started_at,
+        }
+    }
+}
+
 /// A process that was started from outside.
 struct Started {
     input: Option<WriteEnd>,

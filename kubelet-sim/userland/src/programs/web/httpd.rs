@@ -1,5 +1,6 @@
 //! `httpd-foreground`: Apache's server, with the files of its image.
 
+use super::access_log;
 use super::files::{self, Listing};
 use crate::network::http::{Request, Response, reason};
 use crate::network::serve::{Answering, Port, Site, listen, serve_site};
@@ -34,17 +35,8 @@ impl Site for Httpd {
                 200 => found,
                 status => error_page(status, &found),
             };
-            let time = proc.now().strftime("%d/%b/%Y:%H:%M:%S +0000");
-            let line = format!(
-                "{} - - [{time}] \"{} {} {}\" {} {}\n",
-                connection.remote.ip(),
-                request.method,
-                request.target,
-                request.version,
-                answer.status,
-                answer.body.len()
-            );
-            proc.print(&line).await?;
+            let line = access_log::line(proc, request, connection, &answer);
+            proc.print(&format!("{line}\n")).await?;
             Ok(answer.with_header("Server", SERVER))
         })
     }

@@ -1,6 +1,7 @@
 //! Web servers and other servers that images have: nginx, httpd and redis.
 
 pub mod files;
+mod access_log;
 pub mod nginx;
 pub mod httpd;
 pub mod redis;

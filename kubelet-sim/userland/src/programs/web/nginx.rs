@@ -3,6 +3,7 @@
 //! Corresponds to nginx. Of a configuration, `listen`, `root`, `return` and `location` are read; everything else is
 //! left out.
 
+use super::access_log;
 use super::files::{self, Listing};
 use crate::network::http::{Request, Response, reason};
 use crate::network::serve::{Answering, Port, Site, listen, serve_site};
@@ -196,17 +197,8 @@ impl Site for Nginx {
         Box::pin(async move {
             let answer = self.page(proc, request, connection).with_header("Server", SERVER);
             let agent = request.headers.get("user-agent").unwrap_or("-");
-            let time = proc.now().strftime("%d/%b/%Y:%H:%M:%S +0000");
-            let line = format!(
-                "{} - - [{time}] \"{} {} {}\" {} {} \"-\" \"{agent}\" \"-\"\n",
-                connection.remote.ip(),
-                request.method,
-                request.target,
-                request.version,
-                answer.status,
-                answer.body.len()
-            );
-            proc.print(&line).await?;
+            let line = access_log::line(proc, request, connection, &answer);
+            proc.print(&format!("{line} \"-\" \"{agent}\" \"-\"\n")).await?;
             Ok(answer)
         })
     }
