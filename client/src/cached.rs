@@ -5,8 +5,8 @@
 use crate::request::JSON;
 use proto::kinds::Kind;
 use proto::kinds::metav1::ObjectMeta;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub trait Cached: Send + Sync + Sized + 'static {
     const ACCEPT_WATCH: &'static str = JSON;
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
+    /// Returns the JSON from which `decode` makes an equal object.
+    fn encode(&self) -> Vec<u8>;
     fn metadata(&self) -> &ObjectMeta;
 
     /// Returns `namespace/name`, or only the name of a cluster-scoped object.
@@ -29,11 +31,16 @@ pub trait Cached: Send + Sync + Sized + 'static {
 /// and `Lister` cast it back to the type.
 pub trait AnyCached: Any + Send + Sync {
     fn meta(&self) -> &ObjectMeta;
+    fn json(&self) -> Vec<u8>;
 }
 
 impl<T: Cached> AnyCached for T {
     fn meta(&self) -> &ObjectMeta {
         self.metadata()
+    }
+
+    fn json(&self) -> Vec<u8> {
+        self.encode()
     }
 }
 
@@ -93,13 +100,17 @@ impl<K: Kind> Cached for K {
         Ok(object)
     }
 
+    fn encode(&self) -> Vec<u8> {
+        Kind::encode(self).to_string().into_bytes()
+    }
+
     fn metadata(&self) -> &ObjectMeta {
         Kind::metadata(self)
     }
 }
 
 /// The metadata of an object of any kind. The server sends nothing else.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PartialObject {
     pub metadata: ObjectMeta,
@@ -112,6 +123,10 @@ impl Cached for PartialObject {
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        json!(self).to_string().into_bytes()
     }
 
     fn metadata(&self) -> &ObjectMeta {
@@ -131,6 +146,10 @@ impl Cached for DynamicObject {
         let value: Value = serde_json::from_slice(bytes)?;
         let metadata = value.get("metadata").map(ObjectMeta::deserialize).transpose()?.unwrap_or_default();
         Ok(Self { value, metadata })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.value.to_string().into_bytes()
     }
 
     fn metadata(&self) -> &ObjectMeta {

@@ -345,6 +345,41 @@ async fn an_agent_that_is_cut_off_holds_up_no_events_but_its_own() {
     env.drain().await;
 }
 
+/// Two agents share a queue. One of them is cut off while an event of its own is tried again and again.
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_agent_is_cut_off_meanwhile_holds_up_no_others() {
+    let (env, server, client) = server();
+    let fleet = Recorder::of_agents(&client, "kubelet", 1, 10);
+    let link = Link::default();
+    let (lost, other) = (fleet.on_behalf_of(&client.over_link(&link), "lost"), fleet.on_behalf_of(&client, "other"));
+    let event = |recorder: &Recorder, reason: &str| {
+        recorder.event(&Regarding::of(&config("web")), EventType::Normal, reason, reason);
+    };
+    let reasons = || {
+        let mut reasons: Vec<String> = server.list("events").iter().map(|event| event["reason"].to_string()).collect();
+        reasons.sort();
+        reasons
+    };
+    server.fault(Fault {
+        path_contains: "events",
+        answer: Status::too_many_requests("later", 3),
+        retry_after_s: Some(3),
+    });
+    event(&lost, "Tried");
+    env.sleep(Duration::from_secs(1)).await;
+    link.set_cut(true);
+    event(&lost, "Held");
+    event(&other, "Seen");
+    env.sleep(Duration::from_secs(15)).await;
+    assert_eq!(reasons(), ["\"Seen\""]);
+    env.sleep(Duration::from_secs(600)).await;
+    link.set_cut(false);
+    lost.send_held();
+    env.sleep(Duration::from_secs(1)).await;
+    assert_eq!(reasons(), ["\"Held\"", "\"Seen\"", "\"Tried\""]);
+    env.drain().await;
+}
+
 /// Returns every background request of an hour with faults, with its time.
 fn an_hour(seed: u64) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -7,7 +7,7 @@ use crate::dynamic::DynamicApi;
 use crate::lister::Lister;
 use crate::options::ListOptions;
 use crate::reflector::{Reflector, Sink};
-use crate::store::{Selection, Store};
+use crate::store::{Selection, Store, is_same_version};
 use component_base::env::Env;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -176,9 +176,7 @@ impl Core {
     }
 
     fn objects(&self) -> Vec<Arc<dyn AnyCached>> {
-        let mut found = Vec::new();
-        self.store.each(Selection::All, &mut |object| found.push(object.clone()));
-        found
+        self.store.read(Selection::All).collect()
     }
 
     /// Calls the handlers for every object again, so that they can retry what failed.
@@ -219,11 +217,6 @@ fn deliver(handlers: &[Handler], event: &Event<dyn AnyCached>) {
     for handler in handlers {
         handler(event);
     }
-}
-
-fn is_same_version(old: &dyn AnyCached, new: &dyn AnyCached) -> bool {
-    let (old, new) = (old.meta(), new.meta());
-    old.resource_version.is_some() && old.resource_version == new.resource_version && old.uid == new.uid
 }
 
 impl Sink for Arc<Core> {

@@ -26,6 +26,7 @@ pub mod backoff;
 pub mod reflector;
 pub mod store;
 pub mod cached;
+mod packed;
 pub mod lister;
 pub mod informer;
 pub mod informers;

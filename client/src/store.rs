@@ -2,10 +2,11 @@
 //!
 //! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
 
-use crate::cached::{AnyCached, key_of, split_key};
+use crate::cached::{AnyCached, Codec, key_of, split_key};
+use crate::packed::{Packed, Packer};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Returns the values of an object in one index.
 pub(crate) type IndexFn = Box<dyn Fn(&dyn AnyCached) -> Vec<String> + Send + Sync>;
@@ -14,11 +15,20 @@ pub(crate) type IndexFn = Box<dyn Fn(&dyn AnyCached) -> Vec<String> + Send + Syn
 #[derive(Default)]
 pub(crate) struct Store {
     contents: RwLock<Contents>,
+    /// Set once the first object is packed.
+    packer: OnceLock<Packer>,
+}
+
+/// An object as the store holds it.
+#[derive(Clone)]
+enum Held {
+    Whole(Arc<dyn AnyCached>),
+    Packed(Packed),
 }
 
 #[derive(Default)]
 struct Contents {
-    objects: BTreeMap<String, Arc<dyn AnyCached>>,
+    objects: BTreeMap<String, Held>,
     indexes: BTreeMap<&'static str, Index>,
     /// Version of the collection in the store; `None` before the first one is known.
     synced_version: Option<u64>,
@@ -68,11 +78,29 @@ impl Store {
         let Contents { objects, indexes, .. } = &mut *contents;
         indexes.entry(name).or_insert_with(|| {
             let mut index = Index { values, entries: BTreeMap::new() };
-            for (key, object) in &*objects {
-                index.insert(key, &**object);
+            for (key, held) in &*objects {
+                index.insert(key, &*self.whole(held.clone()));
             }
             index
         });
+    }
+
+    fn whole(&self, held: Held) -> Arc<dyn AnyCached> {
+        match held {
+            Held::Whole(object) => object,
+            Held::Packed(packed) => self.packer.get().expect("a packer has packed it").unpack(&packed),
+        }
+    }
+
+    /// Packs an object until it changes, unless it is not there. `codec` is that of the store's type.
+    pub(crate) fn pack(&self, key: &str, codec: Codec) {
+        let Some(Held::Whole(object)) = self.contents.read().objects.get(key).cloned() else { return };
+        let packed = self.packer.get_or_init(|| Packer::new(codec, &*object)).pack(&*object);
+        if let Some(held) = self.contents.write().objects.get_mut(key)
+            && matches!(held, Held::Whole(present) if Arc::ptr_eq(present, &object))
+        {
+            *held = Held::Packed(packed);
+        }
     }
 
     /// Inserts an object, and returns the one that it replaces.
@@ -85,13 +113,19 @@ impl Store {
         let key = key_of(object.meta());
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
-        let old = contents.objects.insert(key.clone(), object.clone());
+        let old = contents.objects.get(&key).cloned();
+        let was_packed = matches!(old, Some(Held::Packed(_)));
+        let old = old.map(|held| self.whole(held));
+        if old.as_ref().is_some_and(|old| was_packed && is_same_version(&**old, &*object)) {
+            return old;
+        }
         for index in contents.indexes.values_mut() {
             if let Some(old) = &old {
                 index.remove(&key, &**old);
             }
             index.insert(&key, &*object);
         }
+        contents.objects.insert(key, Held::Whole(object));
         old
     }
 
@@ -99,7 +133,7 @@ impl Store {
     pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
-        let old = contents.objects.remove(key)?;
+        let old = self.whole(contents.objects.remove(key)?);
         for index in contents.indexes.values_mut() {
             index.remove(key, &*old);
         }
@@ -125,23 +159,28 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<dyn AnyCached>> {
-        self.contents.read().objects.get(key).cloned()
+        let held = self.contents.read().objects.get(key).cloned();
+        held.map(|held| self.whole(held))
     }
 
-    /// Calls `take` for each object; `take` must not use the store. Panics if there is no such index, which is a mistake in
-    /// the program.
-    pub(crate) fn each(&self, selection: Selection<'_>, take: &mut dyn FnMut(&Arc<dyn AnyCached>)) {
+    /// Returns objects. Panics if there is no such index, which is a mistake in the program.
+    pub(crate) fn read(&self, selection: Selection<'_>) -> impl Iterator<Item = Arc<dyn AnyCached>> {
+        // Packed ones are unpacked without the lock.
+        self.held(selection).into_iter().map(|held| self.whole(held))
+    }
+
+    fn held(&self, selection: Selection<'_>) -> Vec<Held> {
         let contents = self.contents.read();
         match selection {
-            Selection::All => contents.objects.values().for_each(take),
+            Selection::All => contents.objects.values().cloned().collect(),
             Selection::Namespace(namespace) => {
                 let from = contents.objects.range(format!("{namespace}/")..);
-                from.take_while(|(key, _)| split_key(key).0 == namespace).for_each(|(_, object)| take(object));
+                from.take_while(|(key, _)| split_key(key).0 == namespace).map(|(_, held)| held.clone()).collect()
             }
             Selection::Indexed { index: name, value } => {
                 let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
                 let keys = index.entries.get(value).into_iter().flatten();
-                keys.filter_map(|key| contents.objects.get(key)).for_each(take);
+                keys.filter_map(|key| contents.objects.get(key).cloned()).collect()
             }
         }
     }
@@ -151,6 +190,11 @@ impl Store {
         let contents = self.contents.read();
         contents.indexes.get(name).map(|index| index.entries.keys().cloned().collect()).unwrap_or_default()
     }
+}
+
+pub(crate) fn is_same_version(old: &dyn AnyCached, new: &dyn AnyCached) -> bool {
+    let (old, new) = (old.meta(), new.meta());
+    old.resource_version.is_some() && old.resource_version == new.resource_version && old.uid == new.uid
 }
 
 #[cfg(test)]
@@ -178,9 +222,7 @@ mod tests {
     }
 
     fn read(store: &Store, selection: Selection<'_>) -> Vec<Arc<PartialObject>> {
-        let mut found = Vec::new();
-        store.each(selection, &mut |object| found.push(typed(object.clone())));
-        found
+        store.read(selection).map(typed).collect()
     }
 
     fn labelled<'a>(value: &'a str) -> Selection<'a> {
@@ -205,17 +247,37 @@ mod tests {
         assert_eq!(read(&store, labelled("app=web")).len(), 1);
     }
 
+    #[test]
+    fn a_packed_object_of_the_same_version_stays_packed() {
+        let store = Store::default();
+        let of_version = |version: &str| {
+            let mut object = object("a", "b", &[]);
+            Arc::make_mut(&mut object).metadata.resource_version = Some(version.to_owned());
+            object
+        };
+        let is_packed = || matches!(store.contents.read().objects.get("a/b"), Some(Held::Packed(_)));
+        store.insert(of_version("1"));
+        store.pack("a/b", Codec::of::<PartialObject>());
+        store.pack("a/c", Codec::of::<PartialObject>());
+        assert_eq!(store.insert(of_version("1")).map(typed), Some(of_version("1")), "a list repeats it");
+        assert!(is_packed());
+        assert_eq!(store.insert(of_version("2")).map(typed), Some(of_version("1")));
+        assert!(!is_packed(), "it has changed");
+        assert_eq!(store.get("a/b").map(typed), Some(of_version("2")));
+    }
+
     #[derive(Clone, Debug)]
     enum Op {
         Insert(u8, u8),
         Remove(u8),
+        Pack(u8),
     }
 
     proptest! {
-        /// Indexes that were updated step by step equal a rebuild from scratch.
+        /// Indexes that were updated step by step equal a rebuild from scratch, and packed objects are as they were.
         #[test]
         fn indexes_equal_a_rebuild(ops in prop::collection::vec(
-            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove)], 0..60))
+            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove), (0u8..6).prop_map(Op::Pack)], 0..60))
         {
             let store = indexed();
             let mut model: BTreeMap<String, Arc<PartialObject>> = BTreeMap::new();
@@ -232,6 +294,7 @@ mod tests {
                         let key = format!("ns/n{name}");
                         prop_assert_eq!(store.remove_as_of(&key, None).map(typed), model.remove(&key));
                     }
+                    Op::Pack(name) => store.pack(&format!("ns/n{name}"), Codec::of::<PartialObject>()),
                 }
             }
             let rebuilt = indexed();

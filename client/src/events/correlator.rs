@@ -50,6 +50,16 @@ pub(super) enum Correlated {
     Skip,
 }
 
+impl Correlated {
+    /// Returns the event that is to be written.
+    pub(super) fn event(&self) -> Option<&Occurrence> {
+        match self {
+            Correlated::Create(event) | Correlated::Count(event, _) => Some(event),
+            Correlated::Skip => None,
+        }
+    }
+}
+
 impl Correlator {
     pub(super) fn new() -> Self {
         Self { similar: Lru::new(CACHE_ENTRIES), seen: Lru::new(CACHE_ENTRIES), spam: Lru::new(CACHE_ENTRIES) }

@@ -22,23 +22,35 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     let env = client.env().clone();
     let random = env.random(&format!("client/events/{component}/retry"));
     let mut correlator = Correlator::new();
+    // Events of agents that were cut off while they were written.
+    let mut postponed = Vec::new();
     loop {
         let next = tokio::select! {
             biased;
             () = env.shutdown().cancelled() => break,
-            next = waiting.recv() => next,
+            next = waiting.recv() => match next {
+                Some(event) => Some(event),
+                None => return,
+            },
+            () = env.sleep(RETRY_PAUSE), if !postponed.is_empty() => None,
         };
-        let Some(event) = next else { return };
-        // It waits for its own agent alone, and not the events of others for it.
-        if let Some(agent) = event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
-            agent.hold(event);
-            continue;
+        let mut due = std::mem::take(&mut postponed);
+        if let Some(event) = next {
+            match event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
+                // It waits for its own agent alone, and not the events of others for it.
+                Some(agent) => agent.hold(event),
+                None => due.push(correlator.correlate(event, env.now())),
+            }
         }
-        let correlated = correlator.correlate(event, env.now());
-        tokio::select! {
-            biased;
-            () = write_with_retries(&client, &random, &correlated) => {}
-            () = env.shutdown().cancelled() => break,
+        for correlated in due {
+            let written = tokio::select! {
+                biased;
+                written = write_with_retries(&client, &random, &correlated) => written,
+                () = env.shutdown().cancelled() => break,
+            };
+            if written == Written::LinkIsCut {
+                postponed.push(correlated);
+            }
         }
     }
     waiting.close();
@@ -53,13 +65,25 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     }
 }
 
-async fn write_with_retries(client: &Client, random: &Random, correlated: &Correlated) {
+/// What became of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// The server has it, has refused it, or could not be reached for too long.
+    Done,
+    /// Its agent cannot reach the server at present.
+    LinkIsCut,
+}
+
+async fn write_with_retries(client: &Client, random: &Random, correlated: &Correlated) -> Written {
     for attempt in 1..=MAX_TRIES {
+        if correlated.event().is_some_and(|event| writer_of(client, event).is_cut_off()) {
+            return Written::LinkIsCut;
+        }
         match write(client, correlated).await {
-            Ok(()) => return,
+            Ok(()) => break,
             Err(error) if is_final(&error) => {
                 tracing::debug!(%error, "event refused");
-                return;
+                break;
             }
             Err(error) => {
                 tracing::warn!(%error, attempt, "event not written");
@@ -69,6 +93,7 @@ async fn write_with_retries(client: &Client, random: &Random, correlated: &Corre
             }
         }
     }
+    Written::Done
 }
 
 /// Returns true if the server refused the event, so that a retry is useless.

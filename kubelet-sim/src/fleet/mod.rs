@@ -530,6 +530,8 @@ impl Fleet {
         };
         if let Some(after) = next {
             self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));
+        } else if !memory.has(&key) {
+            self.pods.pack(&key);
         }
         error.map_or(Ok(()), |error| Err(error.into()))
     }
