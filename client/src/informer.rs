@@ -91,6 +91,12 @@ impl<T: Cached> Informer<T> {
         self.core.store.index(name, Box::new(move |object| values(typed_ref(object))));
     }
 
+    /// Lets the store hold only the objects of the last changes whole, so many as `changes` says. All others are compressed, and
+    /// each read of one returns a new copy. This saves memory where very many objects rest. Call it before the informer starts.
+    pub fn pack_beyond(&self, changes: usize) {
+        self.core.store.pack_beyond(changes, Codec::of::<T>());
+    }
+
     /// Adds a handler. Handlers run one after another in the informer's task, and must only note what to do, for example add
     /// to a work queue. A late handler gets the objects in the store as added.
     pub fn on_event(&self, handler: impl Fn(&Event<T>) + Send + Sync + 'static) {

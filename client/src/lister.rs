@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/client-go/listers.
 
-use crate::cached::{Cached, Codec, key, typed};
+use crate::cached::{Cached, key, typed};
 use crate::store::{Selection, Store};
 use proto::meta::selector::Selector;
 use std::collections::BTreeMap;
@@ -54,12 +54,6 @@ impl<T: Cached> Lister<T> {
 
     pub fn by_key(&self, key: &str) -> Option<Arc<T>> {
         self.store.get(key).map(typed)
-    }
-
-    /// Stores an object in a compressed form until it changes, to save memory where very many objects rest. Each read of it
-    /// returns a new copy.
-    pub fn pack(&self, key: &str) {
-        self.store.pack(key, Codec::of::<T>());
     }
 
     pub fn list(&self) -> Vec<Arc<T>> {

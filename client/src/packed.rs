@@ -2,7 +2,7 @@
 //!
 //! Nothing in client-go corresponds to it. A typed Pod takes about ten kilobytes, because every field of every container and
 //! volume has its place. Objects of one collection resemble each other, so each is stored as its JSON, compressed with the first
-//! packed object as the dictionary. It is meant for objects that rest: a reader gets a copy that was decoded for it.
+//! packed object as the dictionary. Each reader gets a copy that was decoded for it.
 
 use crate::cached::{AnyCached, Codec};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};

@@ -5,7 +5,7 @@
 use crate::cached::{AnyCached, Codec, key_of, split_key};
 use crate::packed::{Packed, Packer};
 use parking_lot::RwLock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 /// Returns the values of an object in one index.
@@ -15,20 +15,34 @@ pub(crate) type IndexFn = Box<dyn Fn(&dyn AnyCached) -> Vec<String> + Send + Syn
 #[derive(Default)]
 pub(crate) struct Store {
     contents: RwLock<Contents>,
-    /// Set once the first object is packed.
+    /// Set if the store packs objects.
+    packing: OnceLock<Packing>,
+}
+
+/// How a store packs objects.
+struct Packing {
+    codec: Codec,
+    /// The objects of so many changes, the last ones, are whole.
+    whole: usize,
+    /// Made for the first object that is packed.
     packer: OnceLock<Packer>,
 }
 
 /// An object as the store holds it.
 #[derive(Clone)]
 enum Held {
-    Whole(Arc<dyn AnyCached>),
+    /// With the number of the change that brought it.
+    Whole(Arc<dyn AnyCached>, u64),
     Packed(Packed),
 }
 
 #[derive(Default)]
 struct Contents {
     objects: BTreeMap<String, Held>,
+    /// Number of changes so far.
+    changes: u64,
+    /// The last changes, oldest first, with their keys; empty in a store that does not pack.
+    recent: VecDeque<(u64, String)>,
     indexes: BTreeMap<&'static str, Index>,
     /// Version of the collection in the store; `None` before the first one is known.
     synced_version: Option<u64>,
@@ -56,6 +70,21 @@ impl Index {
                 }
             }
         }
+    }
+}
+
+impl Contents {
+    /// Removes changes until `whole` are left. Returns the first object that is still as such a change left it.
+    fn take_oldest(&mut self, whole: usize) -> Option<(u64, String, Arc<dyn AnyCached>)> {
+        while self.recent.len() > whole {
+            let (change, key) = self.recent.pop_front()?;
+            if let Some(Held::Whole(object, since)) = self.objects.get(&key)
+                && *since == change
+            {
+                return Some((change, key, object.clone()));
+            }
+        }
+        None
     }
 }
 
@@ -87,19 +116,32 @@ impl Store {
 
     fn whole(&self, held: Held) -> Arc<dyn AnyCached> {
         match held {
-            Held::Whole(object) => object,
-            Held::Packed(packed) => self.packer.get().expect("a packer has packed it").unpack(&packed),
+            Held::Whole(object, _) => object,
+            Held::Packed(packed) => {
+                let packer = self.packing.get().and_then(|packing| packing.packer.get());
+                packer.expect("a packer has packed it").unpack(&packed)
+            }
         }
     }
 
-    /// Packs an object until it changes, unless it is not there. `codec` is that of the store's type.
-    pub(crate) fn pack(&self, key: &str, codec: Codec) {
-        let Some(Held::Whole(object)) = self.contents.read().objects.get(key).cloned() else { return };
-        let packed = self.packer.get_or_init(|| Packer::new(codec, &*object)).pack(&*object);
-        if let Some(held) = self.contents.write().objects.get_mut(key)
-            && matches!(held, Held::Whole(present) if Arc::ptr_eq(present, &object))
-        {
-            *held = Held::Packed(packed);
+    /// Lets the store hold the objects of the last `whole` changes whole, and pack all others. Objects that are in the
+    /// store already stay whole until they change. A second call changes nothing.
+    pub(crate) fn pack_beyond(&self, whole: usize, codec: Codec) {
+        self.packing.get_or_init(|| Packing { codec, whole, packer: OnceLock::new() });
+    }
+
+    /// Packs the objects whose changes are not among the last ones any more.
+    fn pack_oldest(&self) {
+        let Some(packing) = self.packing.get() else { return };
+        loop {
+            let oldest = self.contents.write().take_oldest(packing.whole);
+            let Some((change, key, object)) = oldest else { return };
+            let packed = packing.packer.get_or_init(|| Packer::new(packing.codec, &*object)).pack(&*object);
+            if let Some(held) = self.contents.write().objects.get_mut(&key)
+                && matches!(held, Held::Whole(_, since) if *since == change)
+            {
+                *held = Held::Packed(packed);
+            }
         }
     }
 
@@ -125,7 +167,14 @@ impl Store {
             }
             index.insert(&key, &*object);
         }
-        contents.objects.insert(key, Held::Whole(object));
+        contents.changes += 1;
+        let change = contents.changes;
+        if self.packing.get().is_some() {
+            contents.recent.push_back((change, key.clone()));
+        }
+        contents.objects.insert(key, Held::Whole(object, change));
+        drop(contents);
+        self.pack_oldest();
         old
     }
 
@@ -248,38 +297,47 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_object_of_the_same_version_stays_packed() {
+    fn the_objects_of_the_last_changes_are_whole() {
         let store = Store::default();
-        let of_version = |version: &str| {
-            let mut object = object("a", "b", &[]);
+        store.pack_beyond(2, Codec::of::<PartialObject>());
+        let of_version = |name: &str, version: &str| {
+            let mut object = object("ns", name, &[]);
             Arc::make_mut(&mut object).metadata.resource_version = Some(version.to_owned());
             object
         };
-        let is_packed = || matches!(store.contents.read().objects.get("a/b"), Some(Held::Packed(_)));
-        store.insert(of_version("1"));
-        store.pack("a/b", Codec::of::<PartialObject>());
-        store.pack("a/c", Codec::of::<PartialObject>());
-        assert_eq!(store.insert(of_version("1")).map(typed), Some(of_version("1")), "a list repeats it");
-        assert!(is_packed());
-        assert_eq!(store.insert(of_version("2")).map(typed), Some(of_version("1")));
-        assert!(!is_packed(), "it has changed");
-        assert_eq!(store.get("a/b").map(typed), Some(of_version("2")));
+        let whole = || {
+            let contents = store.contents.read();
+            let whole = contents.objects.iter().filter(|(_, held)| matches!(held, Held::Whole(..)));
+            whole.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        for name in ["a", "b", "c"] {
+            store.insert(of_version(name, "1"));
+        }
+        assert_eq!(whole(), ["ns/b", "ns/c"]);
+        assert_eq!(store.insert(of_version("b", "2")).map(typed), Some(of_version("b", "1")));
+        assert_eq!(whole(), ["ns/b", "ns/c"]);
+        assert_eq!(store.insert(of_version("a", "1")).map(typed), Some(of_version("a", "1")));
+        assert_eq!(whole(), ["ns/b", "ns/c"], "a list repeats what is packed");
+        store.remove_as_of("ns/b", None);
+        store.insert(of_version("a", "2"));
+        assert_eq!(whole(), ["ns/a"], "the other of the last two changes was to b, which has gone");
+        assert_eq!(store.get("ns/a").map(typed), Some(of_version("a", "2")));
     }
 
     #[derive(Clone, Debug)]
     enum Op {
         Insert(u8, u8),
         Remove(u8),
-        Pack(u8),
     }
 
     proptest! {
         /// Indexes that were updated step by step equal a rebuild from scratch, and packed objects are as they were.
         #[test]
         fn indexes_equal_a_rebuild(ops in prop::collection::vec(
-            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove), (0u8..6).prop_map(Op::Pack)], 0..60))
+            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove)], 0..60), whole in 0usize..6)
         {
             let store = indexed();
+            store.pack_beyond(whole, Codec::of::<PartialObject>());
             let mut model: BTreeMap<String, Arc<PartialObject>> = BTreeMap::new();
             for op in ops {
                 match op {
@@ -294,7 +352,6 @@ mod tests {
                         let key = format!("ns/n{name}");
                         prop_assert_eq!(store.remove_as_of(&key, None).map(typed), model.remove(&key));
                     }
-                    Op::Pack(name) => store.pack(&format!("ns/n{name}"), Codec::of::<PartialObject>()),
                 }
             }
             let rebuilt = indexed();

@@ -160,11 +160,6 @@ impl PodMemory {
         events.into_iter().filter(|event| known.recorded.insert(event.occurrence.clone())).collect()
     }
 
-    /// True when something is remembered of a pod. Otherwise its stored status says everything.
-    pub fn has(&self, key: &str) -> bool {
-        self.0.lock().contains_key(key)
-    }
-
     pub fn forget(&self, key: &str) {
         self.0.lock().remove(key);
     }

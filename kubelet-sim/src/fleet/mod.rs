@@ -78,6 +78,8 @@ const EVENT_WRITERS: u32 = 8;
 const EVENTS_PER_NODE: usize = 500;
 /// How long the fleet waits at its start for the ConfigMap about its machines.
 const FIRST_READ: Duration = Duration::from_secs(2);
+/// The cache holds the pods of so many changes whole, the last ones. A typed pod takes twenty times the memory of a packed one.
+const WHOLE_PODS: usize = 1000;
 /// Lengthens periods at random, so that nodes that began together drift apart.
 const JITTER: f64 = 0.04;
 /// First and longest delay before a failed task is tried again. Each node counts for itself. A shared limit, or a delay
@@ -132,6 +134,7 @@ impl Fleet {
         };
         let nodes = informers.of_selected::<Node>(&ListOptions::fields(&node_fields));
         let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
+        pods.pack_beyond(WHOLE_PODS);
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
         let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS) as usize;
@@ -530,8 +533,6 @@ impl Fleet {
         };
         if let Some(after) = next {
             self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));
-        } else if !memory.has(&key) {
-            self.pods.pack(&key);
         }
         error.map_or(Ok(()), |error| Err(error.into()))
     }
