@@ -34,14 +34,14 @@ pub struct DelegatedAuth {
 }
 
 /// Returns the permission for the path itself.
-fn path(parts: &Parts) -> Vec<Value> {
+pub fn path_question(parts: &Parts) -> Vec<Value> {
     let verb = parts.method.as_str().to_ascii_lowercase();
     vec![json!({"nonResourceAttributes": {"verb": verb, "path": parts.uri.path()}})]
 }
 
 impl DelegatedAuth {
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), questions: path, front_proxy: None, cache: Mutex::default() }
+        Self { client: client.clone(), questions: path_question, front_proxy: None, cache: Mutex::default() }
     }
 
     /// Replaces the permission for the path by others.

@@ -15,6 +15,7 @@ use component_base::options::{
 };
 use component_base::version;
 use ipnet::Ipv4Net;
+use metrics_server::config::FrontProxyOptions;
 pub use pod_life::latency::Latency;
 use proto::kinds::api::core::v1::Taint;
 use proto::meta::quantity::Quantity;
@@ -40,23 +41,11 @@ pub struct Config {
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise_endpoint: Option<String>,
     #[command(flatten)]
-    pub metrics_api: MetricsApiOptions,
+    pub front_proxy: FrontProxyOptions,
     #[command(flatten)]
     pub bootstrapping: BootstrapOptions,
     #[command(flatten)]
     pub settings: Settings,
-}
-
-/// Serving the group metrics.k8s.io, for whose users the API server asks as their proxy.
-#[derive(Args, Clone, Debug, Default)]
-pub struct MetricsApiOptions {
-    /// Proxies that show a certificate of this authority (PEM) are believed about their users: the API server, when it
-    /// passes requests for metrics.k8s.io on
-    #[arg(long, value_name = "FILE")]
-    pub requestheader_client_ca_file: Option<PathBuf>,
-    /// Common names that such a certificate may have; any where none is given
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub requestheader_allowed_names: Vec<String>,
 }
 
 /// How nodes get certificates of their own.

@@ -54,7 +54,6 @@ use client::Client;
 use client::ConnectError;
 use client::component::{Component, Error};
 use client::delegated_auth::DelegatedAuth;
-use client::front_proxy::FrontProxy;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::kubeconfig;
@@ -69,7 +68,7 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let version = config.original.version().to_owned();
-    let Config { client, mut serving, mut settings, advertise_endpoint, metrics_api, bootstrapping, .. } =
+    let Config { client, mut serving, mut settings, advertise_endpoint, front_proxy, bootstrapping, .. } =
         config.with_file()?;
     settings.templates = template::file::read(&settings.node_template_files)?;
     settings.failure_models = machines::failure_file::read(&settings.failure_model_files)?;
@@ -85,7 +84,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         let rotates = bootstrapping.rotate_certificates;
         settings.bootstrap = Some(Bootstrap { connection, rotates, cert_dir: Some(cert_dir.clone()) });
     }
-    serving.proxy_ca_file = metrics_api.requestheader_client_ca_file;
+    serving.proxy_ca_file = front_proxy.requestheader_client_ca_file.clone();
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let anonymous = gateway::anonymous(&env, &client.connection().map_err(ConnectError::from)?);
     let client = COMPONENT.connect(&env, &client)?;
@@ -96,10 +95,9 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     if let Some(anonymous) = anonymous {
         fleet.open_gateway(anonymous);
     }
-    let pages = agent::routes::routes(fleet.clone()).merge(metrics_api::routes(fleet.clone()));
+    let pages = agent::routes::routes(fleet.clone()).merge(metrics_server::routes::routes(fleet.clone()));
     let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).pages(pages);
-    let front_proxy = FrontProxy { allowed_names: metrics_api.requestheader_allowed_names };
-    let gate = DelegatedAuth::new(&client).asking(questions).trusting(front_proxy);
+    let gate = DelegatedAuth::new(&client).asking(questions).trusting(front_proxy.trusted());
     COMPONENT.serve_behind(gate, &client, &serving, pages).await?;
     fleet.start(informers).await;
     Ok(())
@@ -107,7 +105,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
 
 /// Returns the permissions that a request needs.
 fn questions(parts: &Parts) -> Vec<Value> {
-    metrics_api::access::questions(parts).unwrap_or_else(|| agent::access::questions(parts))
+    metrics_server::access::questions(parts).unwrap_or_else(|| agent::access::questions(parts))
 }
 
 /// Returns the address at which this machine reaches the port; `None` when nothing is served.

@@ -30,6 +30,8 @@ const CLIENTS: [(&str, &str); 3] = [
 
 /// The process that acts for many nodes, and the user of its client certificate.
 const FLEET: (&str, &str) = ("kubelet-sim", "system:orrery:node-fleet");
+/// The process that measures nodes with processes of their own, and the user of its client certificate.
+const METRICS_SERVER: (&str, &str) = ("metrics-server", metrics_server::register::USER);
 /// Group of all nodes.
 const NODES_GROUP: &str = "system:nodes";
 
@@ -98,11 +100,17 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
         issuer.component(&of(name), name, &[], user, &[])?;
     }
     let agents = identities.kubelet_names.as_slice();
+    // Who serves metrics.k8s.io is asked by the API server, as the proxy of its users.
+    let trust_proxies =
+        |name: &str| keep(&of(name).join(format!("{FRONT_PROXY_AUTHORITY}.crt")), || Ok(proxies.cert_pem.clone()));
     if identities.nodes.is_empty() {
         let (name, user) = FLEET;
         issuer.component(&of(name), name, agents, user, &[])?;
-        // It serves metrics.k8s.io, for whose users the API server asks as their proxy.
-        keep(&of(name).join(format!("{FRONT_PROXY_AUTHORITY}.crt")), || Ok(proxies.cert_pem.clone()))?;
+        trust_proxies(name)?;
+    } else {
+        let (name, user) = METRICS_SERVER;
+        issuer.component(&of(name), name, &[], user, &[])?;
+        trust_proxies(name)?;
     }
     for name in &identities.nodes {
         let user = format!("system:node:{name}");

@@ -42,6 +42,8 @@ pub enum Command {
     KubeletSim(kubelet_sim::Config),
     /// Simulate service proxies, or print what one would program
     ProxySim(proxy_sim::Config),
+    /// Serve the usage of nodes that have processes of their own, or register who serves it
+    MetricsServer(metrics_server::Config),
     /// Issue everybody's certificates and kubeconfigs, for components that are started one by one
     Certs(certs::Options),
     /// Ask a component how it is; fails unless it is well
@@ -71,6 +73,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
+        Command::MetricsServer(config) => run_main("metrics-server", |env| metrics_server::run(config, env)),
         Command::Certs(options) => run_main("certs", async |env| certs::run(&options, &env)),
         Command::Health(options) => run_main("health", |env| health::run(options, env)),
     }

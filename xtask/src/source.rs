@@ -29,6 +29,7 @@ pub const CRATES: &[&str] = &[
     "kubelet-sim/file-tree",
     "kubelet-sim/userland",
     "kubelet-sim/stages",
+    "kubelet-sim/metrics-server",
     "kubelet-sim/pod-life",
     "kubelet-sim",
     "proxy-sim",

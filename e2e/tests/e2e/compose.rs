@@ -108,8 +108,11 @@ fn the_compose_file() {
     let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
     the_binary_of_the_image_takes_the_tour(&engine);
     only_the_apiserver_reaches_etcd(&stack);
-    nothing_is_root(&stack, &["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "node-0", "node-1"]);
+    let services =
+        ["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "metrics-server", "node-0", "node-1"];
+    nothing_is_root(&stack, &services);
     deploys(&stack);
+    usage_is_measured(&stack);
     nobody_schedules(&stack);
     nobody_reconciles(&stack);
     the_api_is_away(&stack);
@@ -155,7 +158,7 @@ fn only_the_apiserver_reaches_etcd(stack: &Stack<'_>) {
     let on = |names: &[&str]| names.iter().map(|name| format!("{PROJECT}_{name}")).collect::<Vec<_>>().join(" ");
     assert_eq!(stack.networks("etcd"), on(&["etcd"]));
     assert_eq!(stack.networks("apiserver"), on(&["control-plane", "etcd", "host"]));
-    for service in ["controller-manager", "scheduler", "proxy-sim", "node-0", "node-1", "node-2"] {
+    for service in ["controller-manager", "scheduler", "proxy-sim", "metrics-server", "node-0", "node-1", "node-2"] {
         assert_eq!(stack.networks(service), on(&["control-plane"]), "{service}");
     }
 }
@@ -189,6 +192,14 @@ fn deploys(stack: &Stack<'_>) {
     kubectl.ok("rollout status deployment/web --timeout=60s");
     assert!(kubectl.ok("logs deployment/web").contains("nginx: started from image nginx"));
     assert_eq!(kubectl.ok("exec deployment/web -- echo hello"), "hello\n");
+}
+
+/// The nodes are processes of their own, and one program asks them all.
+fn usage_is_measured(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    let lines = |what: &str| kubectl.run(what).stdout.lines().count();
+    wait::until("the usage of three nodes is known", || lines("top nodes --no-headers") == 3);
+    wait::until("the usage of three pods is known", || lines("top pods --no-headers --selector=app=web") == 3);
 }
 
 fn ready(kubectl: &Kubectl) -> String {

@@ -78,8 +78,8 @@ const EVENT_WRITERS: u32 = 8;
 const EVENTS_PER_NODE: usize = 500;
 /// How long the fleet waits at its start for the ConfigMap about its machines.
 const FIRST_READ: Duration = Duration::from_secs(2);
-/// The cache holds the pods of so many changes whole, the last ones. A typed pod takes twenty times the memory of a packed one.
-const WHOLE_PODS: usize = 1000;
+/// The caches hold the objects of so many changes whole, the last ones. A typed pod takes twenty times the memory of a packed one.
+const WHOLE_OBJECTS: usize = 1000;
 /// Lengthens periods at random, so that nodes that began together drift apart.
 const JITTER: f64 = 0.04;
 /// First and longest delay before a failed task is tried again. Each node counts for itself. A shared limit, or a delay
@@ -134,7 +134,8 @@ impl Fleet {
         };
         let nodes = informers.of_selected::<Node>(&ListOptions::fields(&node_fields));
         let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
-        pods.pack_beyond(WHOLE_PODS);
+        nodes.pack_beyond(WHOLE_OBJECTS);
+        pods.pack_beyond(WHOLE_OBJECTS);
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
         let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS) as usize;
@@ -244,10 +245,15 @@ impl Fleet {
 
     /// Returns what a node has for the processes of its containers.
     pub fn context_of(&self, node: &str) -> NodeContext<'_> {
+        self.context(node, self.nodes.get("", node).as_deref())
+    }
+
+    /// Returns the same for a node that was read already.
+    fn context(&self, name: &str, node: Option<&Node>) -> NodeContext<'_> {
         NodeContext {
-            name: node.to_owned(),
-            client: self.client_of(node),
-            allocatable: self.nodes.get("", node).and_then(|node| node.status.as_ref()?.allocatable.clone()),
+            name: name.to_owned(),
+            client: self.client_of(name),
+            allocatable: node.and_then(|node| node.status.as_ref()?.allocatable.clone()),
             dns: self.cluster_dns(),
             objects: &self.objects,
             runtime: &self.runtime,
@@ -516,7 +522,7 @@ impl Fleet {
             self.nodes.get("", &kubelet.machine.name).unwrap_or_else(|| Arc::new(kubelet.initial_node(&self.env)));
         let Fleet { memory, objects, env, .. } = self;
         let preempt = |key: &str| self.preempt(kubelet, key);
-        let context = self.context_of(&kubelet.machine.name);
+        let context = self.context(&kubelet.machine.name, Some(&node));
         let shared = Shared { memory, objects, env, context, latency: &kubelet.latency(), preempt: &preempt };
         let synced = match self.play_pod(kubelet, &node, &pod).await? {
             Driver::Stages(after) => Ok(after),

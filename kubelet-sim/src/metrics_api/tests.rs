@@ -1,6 +1,5 @@
 //! Requests to the group, from a fleet that runs in virtual time.
 
-use super::routes;
 use crate::config::Settings;
 use crate::fleet::Fleet;
 use axum::body::Body;
@@ -10,6 +9,7 @@ use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::network::Network;
 use http::Request;
+use metrics_server::routes::routes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -135,6 +135,12 @@ fn path_flag(name: &str, path: &Path) -> String {
     flag(name, path.display())
 }
 
+/// Returns `host:port` of the component that serves metrics.k8s.io.
+pub fn metrics_endpoint(options: &Options, components: &[Component]) -> String {
+    let port = components.iter().find(|component| component.name == "kubelet-sim").map_or(0, |found| found.port);
+    server_url(options.bind_address, port).trim_start_matches("https://").to_owned()
+}
+
 /// Returns the URL of the API server for this machine.
 pub fn server_url(bind_address: IpAddr, port: u16) -> String {
     let host = match bind_address {

@@ -9,7 +9,6 @@ pub mod passed_on;
 pub mod process;
 pub mod restarts;
 pub mod ready;
-pub mod metrics_api;
 pub mod static_control_plane;
 pub mod progress;
 pub mod cluster;
@@ -197,8 +196,8 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
-        let endpoint = metrics_api::endpoint(&options, &components);
-        if let Err(error) = metrics_api::register(waiting.client(), &endpoint).await {
+        let endpoint = components::metrics_endpoint(&options, &components);
+        if let Err(error) = metrics_server::register::register(waiting.client(), &endpoint).await {
             cluster.stop().await;
             return Err(UpError::MetricsApi(error));
         }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the RequestInfo and the delegated authorization of k8s.io/apiserver.
 
-use super::GROUP_VERSION_PATH;
+use crate::discovery::GROUP_VERSION_PATH;
 use http::request::Parts;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub fn questions(parts: &Parts) -> Option<Vec<Value>> {
         let (resource, name) = (rest.first().copied().unwrap_or_default(), rest.get(1).copied().unwrap_or_default());
         let verb = match name.is_empty() {
             false => "get",
-            true if super::is_watch(parts.uri.query().unwrap_or_default()) => "watch",
+            true if is_watch(parts.uri.query().unwrap_or_default()) => "watch",
             true => "list",
         };
         let attributes = json!({
@@ -29,6 +29,19 @@ pub fn questions(parts: &Parts) -> Option<Vec<Value>> {
     }
     let is_document = path == "/apis" || path.starts_with("/apis/metrics.k8s.io") || path.starts_with("/openapi/");
     is_document.then(|| vec![json!({"nonResourceAttributes": {"verb": "get", "path": path}})])
+}
+
+/// Returns whether a query asks for a watch.
+fn is_watch(query: &str) -> bool {
+    query.split('&').filter_map(|pair| pair.strip_prefix("watch")).any(|value| match value.strip_prefix('=') {
+        Some(value) => is_switched_on(value),
+        None => value.is_empty(),
+    })
+}
+
+/// Returns whether the value of a switch in a query turns it on.
+pub fn is_switched_on(value: &str) -> bool {
+    !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+/// The group's path below that of the server.
+pub const GROUP_VERSION_PATH: &str = "/apis/metrics.k8s.io/v1beta1";
+
 pub fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group_of_list()]})
 }
@@ -38,7 +41,7 @@ pub fn openapi_v2() -> Value {
 }
 
 pub fn openapi_v3_index() -> Value {
-    let path = super::GROUP_VERSION_PATH;
+    let path = GROUP_VERSION_PATH;
     let key = path.trim_start_matches('/');
     json!({"paths": {key: {"serverRelativeURL": format!("/openapi/v3{path}")}}})
 }
@@ -62,7 +65,7 @@ fn paths() -> Value {
             "x-kubernetes-group-version-kind": {"group": "metrics.k8s.io", "version": "v1beta1", "kind": kind},
         }})
     };
-    let path = |rest: &str| format!("{}{rest}", super::GROUP_VERSION_PATH);
+    let path = |rest: &str| format!("{}{rest}", GROUP_VERSION_PATH);
     json!({
         path("/nodes"): operation("NodeMetrics", "list"),
         path("/nodes/{name}"): operation("NodeMetrics", "get"),
