@@ -28,7 +28,10 @@ const ZONES: usize = 3;
 const CREATORS: usize = 32;
 /// How long a cluster is watched that nobody uses.
 const REST: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+/// How often pods are looked for, which costs the API server a look at each of them.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the number of events must stay the same until all are written.
+const QUIET: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
@@ -72,13 +75,17 @@ impl Fleet<'_> {
         self.end(what, self.nodes, &start).await
     }
 
+    async fn get(&self, path: &str) -> Result<Value, Error> {
+        let page = self.clients[0].call(&Call::new(Method::GET, path)).await?;
+        serde_json::from_slice(&page).map_err(|error| Error::Failed(error.to_string()))
+    }
+
     /// Waits until a selector finds no pod any more.
     async fn until_none(&self, selector: &str) -> Result<(), Error> {
         let path = format!("{NAMESPACE}/pods?limit=1&{selector}");
         let looking = async {
             loop {
-                let page = self.clients[0].call(&Call::new(Method::GET, path.as_str())).await?;
-                let list: Value = serde_json::from_slice(&page).map_err(|error| Error::Failed(error.to_string()))?;
+                let list = self.get(&path).await?;
                 if list["items"].as_array().is_none_or(Vec::is_empty) {
                     return Ok(());
                 }
@@ -87,6 +94,21 @@ impl Fleet<'_> {
         };
         let impatient = |_| Error::Failed(format!("{path}: still some after {PATIENCE:?}"));
         self.bench.env.timeout(PATIENCE, looking).await.map_err(impatient)?
+    }
+
+    /// Waits until no more events are written: agents write those of many pods long after the pods run.
+    async fn until_quiet(&self) -> Result<(), Error> {
+        let path = format!("{NAMESPACE}/events?limit=1");
+        let mut known = None;
+        loop {
+            let list = self.get(&path).await?;
+            let present = list["metadata"]["remainingItemCount"].as_u64();
+            if present == known {
+                return Ok(());
+            }
+            known = present;
+            self.bench.env.sleep(QUIET).await;
+        }
     }
 
     async fn watch(&self, resource: &str, namespace: &str, label_selector: &str) -> Result<Watch, Error> {
@@ -139,6 +161,10 @@ async fn of_fleet(bench: &Bench, nodes: usize) -> Result<(), Error> {
     fleet.create_pods(pods, "idle").await?;
     fleet.until_none("fieldSelector=status.phase%21%3DRunning").await?;
     bench.record(fleet.end(format!("{pods} pods on {nodes} nodes, until all run"), pods, &start).await?);
+    fleet.until_quiet().await?;
+    bench.record(
+        fleet.end(format!("{pods} pods on {nodes} nodes, until their events are written"), pods, &start).await?,
+    );
     fleet.bench.env.sleep(REST).await;
     bench.record(fleet.rest(format!("{nodes} nodes at rest for a minute, with {pods} pods")).await?);
 
