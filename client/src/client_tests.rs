@@ -315,68 +315,61 @@ async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     assert_eq!(server.list("events")[0]["count"], 3);
 }
 
-/// Two agents share a queue. One of them is cut off while its events wait in it.
+/// Two agents share a queue; the link of the first can be cut.
+fn two_agents(client: &Client) -> (Link, Recorder, Recorder) {
+    let (fleet, link) = (Recorder::of_agents(client, "kubelet", 1, 10), Link::default());
+    let lost = fleet.on_behalf_of(&client.over_link(&link), "lost");
+    (link, lost, fleet.on_behalf_of(client, "other"))
+}
+
+fn note(recorder: &Recorder, reason: &str) {
+    recorder.event(&Regarding::of(&config("web")), EventType::Normal, reason, reason);
+}
+
+/// Returns the reasons of all events, each with its count.
+fn reasons(server: &FakeServer) -> Vec<String> {
+    let events = server.list("events");
+    let mut reasons: Vec<String> =
+        events.iter().map(|event| format!("{} {}", event["reason"].as_str().unwrap(), event["count"])).collect();
+    reasons.sort();
+    reasons
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_is_cut_off_holds_up_no_events_but_its_own() {
     let (env, server, client) = server();
-    let fleet = Recorder::of_agents(&client, "kubelet", 1, 10);
-    let link = Link::default();
-    let (lost, other) = (fleet.on_behalf_of(&client.over_link(&link), "lost"), fleet.on_behalf_of(&client, "other"));
-    let event = |recorder: &Recorder, reason: &str| {
-        recorder.event(&Regarding::of(&config("web")), EventType::Normal, reason, reason);
-    };
-    let reasons = || {
-        let events = server.list("events");
-        let mut reasons: Vec<String> =
-            events.iter().map(|event| format!("{} {}", event["reason"], event["count"])).collect();
-        reasons.sort();
-        reasons
-    };
-    event(&lost, "Queued");
+    let (link, lost, other) = two_agents(&client);
+    note(&lost, "Queued");
     link.set_cut(true);
-    event(&lost, "Held");
-    event(&other, "Seen");
+    note(&lost, "Held");
+    note(&other, "Seen");
     env.sleep(Duration::from_secs(1)).await;
-    assert_eq!(reasons(), ["\"Seen\" 1"]);
+    assert_eq!(reasons(&server), ["Seen 1"]);
     link.set_cut(false);
     lost.send_held();
     env.sleep(Duration::from_secs(1)).await;
-    assert_eq!(reasons(), ["\"Held\" 1", "\"Queued\" 1", "\"Seen\" 1"]);
+    assert_eq!(reasons(&server), ["Held 1", "Queued 1", "Seen 1"]);
     env.drain().await;
 }
 
-/// Two agents share a queue. One of them is cut off while an event of its own is tried again and again.
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_agent_is_cut_off_meanwhile_holds_up_no_others() {
     let (env, server, client) = server();
-    let fleet = Recorder::of_agents(&client, "kubelet", 1, 10);
-    let link = Link::default();
-    let (lost, other) = (fleet.on_behalf_of(&client.over_link(&link), "lost"), fleet.on_behalf_of(&client, "other"));
-    let event = |recorder: &Recorder, reason: &str| {
-        recorder.event(&Regarding::of(&config("web")), EventType::Normal, reason, reason);
-    };
-    let reasons = || {
-        let mut reasons: Vec<String> = server.list("events").iter().map(|event| event["reason"].to_string()).collect();
-        reasons.sort();
-        reasons
-    };
-    server.fault(Fault {
-        path_contains: "events",
-        answer: Status::too_many_requests("later", 3),
-        retry_after_s: Some(3),
-    });
-    event(&lost, "Tried");
+    let (link, lost, other) = two_agents(&client);
+    let answer = Status::too_many_requests("later", 3);
+    server.fault(Fault { path_contains: "events", answer, retry_after_s: Some(3) });
+    note(&lost, "Tried");
     env.sleep(Duration::from_secs(1)).await;
     link.set_cut(true);
-    event(&lost, "Held");
-    event(&other, "Seen");
+    note(&lost, "Held");
+    note(&other, "Seen");
     env.sleep(Duration::from_secs(15)).await;
-    assert_eq!(reasons(), ["\"Seen\""]);
+    assert_eq!(reasons(&server), ["Seen 1"]);
     env.sleep(Duration::from_secs(600)).await;
     link.set_cut(false);
     lost.send_held();
     env.sleep(Duration::from_secs(1)).await;
-    assert_eq!(reasons(), ["\"Held\"", "\"Seen\"", "\"Tried\""]);
+    assert_eq!(reasons(&server), ["Held 1", "Seen 1", "Tried 1"]);
     env.drain().await;
 }
 
