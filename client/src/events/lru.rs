@@ -3,12 +3,13 @@
 //! Corresponds to k8s.io/utils/lru.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(super) struct Lru<V> {
     capacity: usize,
     /// Values with the tick of their last use.
-    entries: BTreeMap<String, (u64, V)>,
-    by_use: BTreeMap<u64, String>,
+    entries: BTreeMap<Arc<str>, (u64, V)>,
+    by_use: BTreeMap<u64, Arc<str>>,
     tick: u64,
 }
 
@@ -20,20 +21,16 @@ impl<V> Lru<V> {
     /// Returns the value of a key, made if there is none; counts as a use.
     pub(super) fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
         self.tick += 1;
-        match self.entries.get(key) {
-            Some((used, _)) => {
-                self.by_use.remove(used);
-            }
-            None => {
-                if self.entries.len() >= self.capacity
-                    && let Some((_, oldest)) = self.by_use.pop_first()
-                {
-                    self.entries.remove(&oldest);
-                }
-            }
+        let known = self.entries.get(key).and_then(|(used, _)| self.by_use.remove(used));
+        if known.is_none()
+            && self.entries.len() >= self.capacity
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.entries.remove(&oldest);
         }
-        self.by_use.insert(self.tick, key.to_owned());
-        let entry = self.entries.entry(key.to_owned()).or_insert_with(|| (0, make()));
+        let key: Arc<str> = known.unwrap_or_else(|| key.into());
+        self.by_use.insert(self.tick, key.clone());
+        let entry = self.entries.entry(key).or_insert_with(|| (0, make()));
         entry.0 = self.tick;
         &mut entry.1
     }
