@@ -5,7 +5,6 @@
 mod names;
 mod correlator;
 mod lru;
-mod waiting;
 mod writer;
 
 use crate::client::Client;
@@ -15,19 +14,17 @@ use parking_lot::Mutex;
 use proto::kinds::Kind;
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use waiting::Waiting;
 
 /// Most events that wait to be written, as in client-go's broadcaster. Further ones are dropped with a log line.
 const QUEUE_LENGTH: usize = 1000;
 
 /// The object that an event is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regarding {
     pub api_version: String,
     pub kind: String,
@@ -70,7 +67,7 @@ impl Regarding {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
     Normal,
     Warning,
@@ -86,7 +83,7 @@ impl EventType {
 }
 
 /// An event in a plan, without time and reporter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
     pub regarding: Regarding,
     pub event_type: EventType,
@@ -123,13 +120,12 @@ impl fmt::Display for EventSpec {
 }
 
 /// A recorded event, to be written to the API.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct Occurrence {
     spec: EventSpec,
     component: Arc<str>,
     host: Arc<str>,
     /// The agent that writes the event, if not the recorder's own client.
-    #[serde(skip)]
     agent: Option<Arc<Agent>>,
     name: String,
     count: u32,
@@ -175,14 +171,14 @@ impl Occurrence {
 struct Agent {
     client: Client,
     /// Events from the time in which the client's link was cut.
-    held: Mutex<VecDeque<Waiting>>,
+    held: Mutex<VecDeque<Occurrence>>,
 }
 
 impl Agent {
     /// Keeps an event until the link is mended. The oldest ones of a long time are dropped.
-    fn hold(&self, event: Waiting) {
+    fn hold(&self, event: Occurrence) {
         let mut held = self.held.lock();
-        held.push_back(event.of_agent(None));
+        held.push_back(Occurrence { agent: None, ..event });
         if held.len() > QUEUE_LENGTH {
             held.pop_front();
         }
@@ -197,9 +193,9 @@ pub struct Recorder {
     component: Arc<str>,
     host: Arc<str>,
     agent: Option<Arc<Agent>>,
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<Occurrence>,
     /// All queues, among which agents are spread.
-    queues: Arc<[mpsc::Sender<Waiting>]>,
+    queues: Arc<[mpsc::Sender<Occurrence>]>,
 }
 
 impl Recorder {
@@ -215,7 +211,7 @@ impl Recorder {
         Self::over(client, component, "", queues.collect())
     }
 
-    fn over(client: &Client, component: &str, host: &str, queues: Arc<[mpsc::Sender<Waiting>]>) -> Self {
+    fn over(client: &Client, component: &str, host: &str, queues: Arc<[mpsc::Sender<Occurrence>]>) -> Self {
         let env = client.env().clone();
         Self {
             names: Arc::new(Names::new(&env.random(&format!("client/events/{component}/{host}")))),
@@ -268,28 +264,28 @@ impl Recorder {
             first_at: at,
             last_at: at,
         };
-        self.send(Waiting::of(&occurrence));
+        self.send(occurrence);
     }
 
     /// Writes the events from the time in which the link of this agent's client was cut.
     pub fn send_held(&self) {
         let held = self.agent.iter().flat_map(|agent| std::mem::take(&mut *agent.held.lock()));
-        held.for_each(|event| self.send(event.of_agent(self.agent.clone())));
+        held.for_each(|event| self.send(Occurrence { agent: self.agent.clone(), ..event }));
     }
 
-    fn send(&self, event: Waiting) {
-        if let Err(refused) = self.queue.try_send(event) {
+    fn send(&self, occurrence: Occurrence) {
+        if let Err(refused) = self.queue.try_send(occurrence) {
             let reason = match &refused {
                 mpsc::error::TrySendError::Full(_) => "too many wait",
                 mpsc::error::TrySendError::Closed(_) => "shutting down",
             };
-            tracing::warn!(event = %refused.into_inner().event().spec, reason, "event dropped");
+            tracing::warn!(event = %refused.into_inner().spec, reason, "event dropped");
         }
     }
 }
 
 /// Starts a task that writes events, and returns its queue. `name` tells its random numbers from those of others.
-fn queue(client: &Client, name: &str, length: usize) -> mpsc::Sender<Waiting> {
+fn queue(client: &Client, name: &str, length: usize) -> mpsc::Sender<Occurrence> {
     let (queue, waiting) = mpsc::channel(length.max(1));
     client.env().spawn(writer::write_all(client.clone(), name.to_owned(), waiting));
     queue

@@ -4,7 +4,6 @@
 
 use super::Occurrence;
 use super::correlator::{Correlated, Correlator};
-use super::waiting::Waiting;
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::{Patch, PatchOptions};
@@ -19,7 +18,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Time to write the queued events at shutdown; the rest is dropped.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
-pub(super) async fn write_all(client: Client, component: String, mut waiting: mpsc::Receiver<Waiting>) {
+pub(super) async fn write_all(client: Client, component: String, mut waiting: mpsc::Receiver<Occurrence>) {
     let env = client.env().clone();
     let random = env.random(&format!("client/events/{component}/retry"));
     let mut correlator = Correlator::new();
@@ -40,7 +39,7 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
             match event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
                 // It waits for its own agent alone, and not the events of others for it.
                 Some(agent) => agent.hold(event),
-                None => due.push(correlator.correlate(event.event(), env.now())),
+                None => due.push(correlator.correlate(event, env.now())),
             }
         }
         for correlated in due {
@@ -58,7 +57,7 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     let rest = async {
         while let Some(event) = waiting.recv().await {
             // One try only, since the server may be shutting down too.
-            let _ = write(&client, &correlator.correlate(event.event(), env.now())).await;
+            let _ = write(&client, &correlator.correlate(event, env.now())).await;
         }
     };
     if env.timeout(SHUTDOWN_LIMIT, rest).await.is_err() {
