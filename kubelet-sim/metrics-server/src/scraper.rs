@@ -7,7 +7,7 @@
 
 use crate::answers::{Item, Scope, Selection};
 use crate::routes::Source;
-use crate::summary::Summary;
+use crate::summary::{PodStats, Summary};
 use client::request::Call;
 use client::{Client, Error, Informers, Lister, PartialObject};
 use futures::StreamExt;
@@ -118,7 +118,7 @@ impl Source for Scraper {
             Scope::Pods { namespace } => {
                 let pods =
                     measured.values().flat_map(|of_node| of_node.summary.pods().iter().map(|pod| (of_node.at, pod)));
-                let of_pod = |(at, pod): (Timestamp, &crate::summary::PodStats)| {
+                let of_pod = |(at, pod): (Timestamp, &PodStats)| {
                     let reference = &pod.pod_ref;
                     let is_there = namespace.as_deref().is_none_or(|namespace| namespace == reference.namespace);
                     let item =

@@ -34,9 +34,8 @@ struct ContainerStats {
     stats: Stats,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Stats {
     cpu: Cpu,
     memory: Memory,
