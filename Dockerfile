@@ -13,7 +13,7 @@ RUN host=$(rustc -vV | sed -n 's/^host: //p') \
 RUN cd /image \
  && mkdir -p etcd etcd-1 etcd-2 pki/nodes \
  && cd pki \
- && mkdir ca front-proxy-ca admin apiserver controller-manager scheduler proxy-sim nodes/node-0 nodes/node-1 nodes/node-2 \
+ && mkdir ca front-proxy-ca admin apiserver controller-manager scheduler proxy-sim metrics-server nodes/node-0 nodes/node-1 nodes/node-2 \
  && chmod 1777 ../etcd* * nodes/*
 
 FROM scratch

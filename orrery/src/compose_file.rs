@@ -72,6 +72,21 @@ fn no_two_services_share_a_volume_of_keys() {
     }
 }
 
+/// A new volume takes the mode of the image's folder. Without a folder it belongs to root, and nobody may write there.
+#[test]
+fn the_image_has_a_folder_for_each_volume_of_keys() {
+    let dockerfile = include_str!("../../Dockerfile");
+    let made: BTreeSet<&str> = dockerfile
+        .lines()
+        .filter_map(|line| line.split_once(" mkdir "))
+        .flat_map(|(_, names)| names.split(' '))
+        .collect();
+    let certs = services("docker-compose.yml").remove("certs").unwrap();
+    for volume in texts(&certs["volumes"]).iter().filter_map(|volume| volume.split_once(":/pki/")) {
+        assert!(made.contains(volume.1), "the Dockerfile makes no folder pki/{}", volume.1);
+    }
+}
+
 #[test]
 fn each_node_service_is_one_node_under_its_own_name() {
     let services = services("docker-compose.yml");
