@@ -100,7 +100,7 @@ impl Object {
     }
 
     fn of(value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
-        // A copy has no room to grow, which would take a third of the memory of the whole history.
+        // A copy has no room to grow, which would take a tenth of the memory of a server with many pods.
         let bytes = Bytes::copy_from_slice(&json::to_canonical(&value));
         let mut index = index_of(&value);
         index.fields = fields;
