@@ -155,7 +155,7 @@ impl DynamicApi {
         &self,
         options: &ListOptions,
         accept: &'static str,
-        decode: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+        mut decode: impl FnMut(&[u8]) -> Result<T, serde_json::Error>,
     ) -> Result<List<T>, Error> {
         let target = options.add_to(Target::new(self.collection())).into_string();
         let call = Call::new(Method::GET, target).accept(accept);

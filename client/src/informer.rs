@@ -2,15 +2,15 @@
 //!
 //! Corresponds to SharedIndexInformer of k8s.io/client-go/tools/cache.
 
-use crate::cached::{AnyCached, Cached, Codec, key_of, typed, typed_ref};
+use crate::cached::{AnyCached, Cached, Codec, typed, typed_ref};
 use crate::dynamic::DynamicApi;
 use crate::lister::Lister;
 use crate::options::ListOptions;
 use crate::reflector::{Reflector, Sink};
+use crate::staging::Staging;
 use crate::store::{Selection, Store, is_same_version};
 use component_base::env::Env;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,15 +197,6 @@ impl Core {
         }
     }
 
-    fn upsert_and_notify(&self, handlers: &[Handler], object: Arc<dyn AnyCached>, version: Option<u64>) {
-        match self.store.insert_as_of(object.clone(), version) {
-            None => deliver(handlers, &Event::Added(object)),
-            // A list after a lost watch repeats known objects.
-            Some(old) if is_same_version(&*old, &*object) => {}
-            Some(old) => deliver(handlers, &Event::Updated { old, new: object }),
-        }
-    }
-
     fn remove_and_notify(
         &self,
         handlers: &[Handler],
@@ -219,6 +210,15 @@ impl Core {
     }
 }
 
+fn notify_of(handlers: &[Handler], object: Arc<dyn AnyCached>, old: Option<Arc<dyn AnyCached>>) {
+    match old {
+        None => deliver(handlers, &Event::Added(object)),
+        // A list after a lost watch repeats known objects.
+        Some(old) if is_same_version(&*old, &*object) => {}
+        Some(old) => deliver(handlers, &Event::Updated { old, new: object }),
+    }
+}
+
 fn deliver(handlers: &[Handler], event: &Event<dyn AnyCached>) {
     for handler in handlers {
         handler(event);
@@ -226,16 +226,20 @@ fn deliver(handlers: &[Handler], event: &Event<dyn AnyCached>) {
 }
 
 impl Sink for Arc<Core> {
-    fn replace(&self, objects: Vec<Arc<dyn AnyCached>>, version: &str) {
+    fn stage(&self, list: &mut Staging, object: Arc<dyn AnyCached>) {
+        self.store.stage(list, object);
+    }
+
+    fn replace(&self, list: Staging, version: &str) {
         let handlers = self.handlers.lock();
-        let present: BTreeSet<String> = objects.iter().map(|object| key_of(object.meta())).collect();
-        for object in objects {
-            self.upsert_and_notify(&handlers, object, None);
-        }
-        for key in self.store.keys() {
-            if !present.contains(&key) {
-                self.remove_and_notify(&handlers, &key, None, None);
+        let gone: Vec<String> = self.store.keys().into_iter().filter(|key| !list.contains(key)).collect();
+        for (key, staged) in list.into_objects() {
+            if let Some(inserted) = self.store.insert_staged(&key, staged) {
+                notify_of(&handlers, inserted.object, inserted.replaced);
             }
+        }
+        for key in gone {
+            self.remove_and_notify(&handlers, &key, None, None);
         }
         // Only now do all objects have that version.
         self.store.advance(parse(version));
@@ -244,7 +248,9 @@ impl Sink for Arc<Core> {
     }
 
     fn upsert(&self, object: Arc<dyn AnyCached>, version: &str) {
-        self.upsert_and_notify(&self.handlers.lock(), object, parse(version));
+        let handlers = self.handlers.lock();
+        let old = self.store.insert_as_of(object.clone(), parse(version));
+        notify_of(&handlers, object, old);
     }
 
     fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str) {

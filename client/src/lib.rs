@@ -25,6 +25,7 @@ pub mod watch;
 pub mod backoff;
 pub mod reflector;
 pub mod store;
+mod staging;
 pub mod cached;
 mod packed;
 pub mod lister;
@@ -49,6 +50,8 @@ pub mod component;
 mod client_tests;
 #[cfg(test)]
 mod informer_tests;
+#[cfg(test)]
+mod packed_list_tests;
 #[cfg(test)]
 mod leader_tests;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `Packer`: turns cached objects into a few hundred bytes each, and back.
+//! `Packing`: turns cached objects into a few hundred bytes each, and back.
 //!
 //! Nothing in client-go corresponds to it. A typed Pod takes about ten kilobytes, because every field of every container and
 //! volume has its place. Objects of one collection resemble each other, so each is stored as its JSON, compressed with the first
@@ -7,18 +7,41 @@
 use crate::cached::{AnyCached, Codec};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes before the compressed ones that give the length of the JSON.
 const LENGTH: usize = size_of::<u32>();
 /// What the streams add to data that cannot be compressed, besides a few bytes for each block.
 const SLACK: usize = 64;
 
-/// The packed form of an object. Only the packer that made it can read it.
+/// The packed form of an object. Only the packer that made it can read it. Equal objects have equal bytes.
 pub(crate) type Packed = Arc<[u8]>;
 
+/// How a store packs its objects.
+pub(crate) struct Packing {
+    codec: Codec,
+    /// The objects of so many changes, the last ones, are whole.
+    pub whole: usize,
+    /// Made for the first object that is packed.
+    packer: OnceLock<Packer>,
+}
+
+impl Packing {
+    pub(crate) fn new(codec: Codec, whole: usize) -> Self {
+        Self { codec, whole, packer: OnceLock::new() }
+    }
+
+    pub(crate) fn pack(&self, object: &dyn AnyCached) -> Packed {
+        self.packer.get_or_init(|| Packer::new(self.codec, object)).pack(object)
+    }
+
+    pub(crate) fn unpack(&self, packed: &Packed) -> Arc<dyn AnyCached> {
+        self.packer.get().expect("a packer has packed it").unpack(packed)
+    }
+}
+
 /// Packs the objects of one store.
-pub(crate) struct Packer {
+struct Packer {
     codec: Codec,
     /// JSON of the first object.
     dictionary: Box<[u8]>,
@@ -27,12 +50,12 @@ pub(crate) struct Packer {
 
 impl Packer {
     /// Makes a packer for objects like this one.
-    pub(crate) fn new(codec: Codec, like: &dyn AnyCached) -> Self {
+    fn new(codec: Codec, like: &dyn AnyCached) -> Self {
         let compress = Mutex::new(Compress::new(Compression::default(), false));
         Self { codec, dictionary: like.json().into(), compress }
     }
 
-    pub(crate) fn pack(&self, object: &dyn AnyCached) -> Packed {
+    fn pack(&self, object: &dyn AnyCached) -> Packed {
         let json = object.json();
         let length = u32::try_from(json.len()).expect("an object is no larger than a request");
         let mut packed = Vec::with_capacity(LENGTH + json.len() + json.len() / 1000 + SLACK);
@@ -45,7 +68,7 @@ impl Packer {
         packed.into()
     }
 
-    pub(crate) fn unpack(&self, packed: &Packed) -> Arc<dyn AnyCached> {
+    fn unpack(&self, packed: &Packed) -> Arc<dyn AnyCached> {
         let (length, compressed) =
             packed.split_first_chunk::<LENGTH>().expect("every packed object begins with a length");
         let mut json = Vec::with_capacity(u32::from_le_bytes(*length) as usize + SLACK);

@@ -16,15 +16,15 @@
 //! Corresponds to k8s.io/client-go/tools/cache/reflector.go.
 
 use crate::backoff::Backoff;
-use crate::cached::{AnyCached, Cached, Codec, PartialObject, key_of};
+use crate::cached::{AnyCached, Cached, Codec, PartialObject};
 use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::options::ListOptions;
+use crate::staging::Staging;
 use crate::watch::{Watch, WatchEvent};
 use bytes::Bytes;
 use component_base::env::Env;
 use component_base::rng::Random;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,8 +44,10 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// Receives the changes of a collection, each with the collection's version after it.
 pub(crate) trait Sink: Send + Sync {
+    /// Adds an object to a list that is still being read.
+    fn stage(&self, list: &mut Staging, object: Arc<dyn AnyCached>);
     /// Sets the whole collection as of one revision.
-    fn replace(&self, objects: Vec<Arc<dyn AnyCached>>, version: &str);
+    fn replace(&self, list: Staging, version: &str);
     fn upsert(&self, object: Arc<dyn AnyCached>, version: &str);
     fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str);
     /// Records that nothing has changed up to this version.
@@ -58,7 +60,7 @@ enum State {
     /// The server refused to stream initial events this time.
     List { from: String },
     /// The server streams the objects that there are; they are complete with the bookmark that ends them.
-    Initial { from: String, watch: Watch, until: Instant, objects: BTreeMap<String, Arc<dyn AnyCached>> },
+    Initial { from: String, watch: Watch, until: Instant, list: Staging },
     /// The store is as of `version`: watch from there.
     Watch { version: String },
     /// The watch is open, and its events go to the store.
@@ -129,7 +131,7 @@ impl<S: Sink> Reflector<S> {
         match state {
             State::Start { from } => self.start(from).await,
             State::List { from } => self.list(from).await,
-            State::Initial { from, watch, until, objects } => self.initial(from, watch, until, objects).await,
+            State::Initial { from, watch, until, list } => self.initial(from, watch, until, list).await,
             State::Watch { version } => self.watch(version).await,
             State::Following { version, watch, began, until, events } => {
                 self.follow(version, watch, began, until, events).await
@@ -146,7 +148,7 @@ impl<S: Sink> Reflector<S> {
             ..self.selection.clone()
         });
         match self.api.watch_as(&options, self.codec.accept_watch).await {
-            Ok(watch) => Ok(State::Initial { from, watch, until, objects: BTreeMap::new() }),
+            Ok(watch) => Ok(State::Initial { from, watch, until, list: Staging::default() }),
             Err(error) if may_stream_later(&error) => Err(restart(from, error)),
             Err(error) => Ok(self.list_instead(from, &error)),
         }
@@ -163,7 +165,7 @@ impl<S: Sink> Reflector<S> {
         from: String,
         mut watch: Watch,
         until: Instant,
-        mut objects: BTreeMap<String, Arc<dyn AnyCached>>,
+        mut list: Staging,
     ) -> Result<State, Failure> {
         loop {
             let event = match self.next_event(&mut watch, until).await {
@@ -176,16 +178,16 @@ impl<S: Sink> Reflector<S> {
             match event {
                 WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
                     if let Some(object) = self.decode(&bytes) {
-                        objects.insert(key_of(object.meta()), object);
+                        self.sink.stage(&mut list, object);
                     }
                 }
                 WatchEvent::Deleted(bytes) => {
                     if let Some(object) = self.decode_partial(&bytes) {
-                        objects.remove(&object.cache_key());
+                        list.remove(&object.cache_key());
                     }
                 }
                 WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                    self.sink.replace(objects.into_values().collect(), &resource_version);
+                    self.sink.replace(list, &resource_version);
                     let began = self.env().now();
                     return Ok(State::Following { version: resource_version, watch, began, until, events: 1 });
                 }
@@ -201,21 +203,24 @@ impl<S: Sink> Reflector<S> {
             resource_version: from.clone(),
             ..self.selection.clone()
         };
-        let mut objects = Vec::new();
+        let mut list = Staging::default();
         loop {
-            let page = self.api.list_as(&options, self.codec.accept_list, |bytes| Ok(self.decode(bytes))).await;
+            let stage = |bytes: &[u8]| {
+                self.decode(bytes).into_iter().for_each(|object| self.sink.stage(&mut list, object));
+                Ok(())
+            };
+            let page = self.api.list_as(&options, self.codec.accept_list, stage).await;
             let page = match page {
                 // The server compacted the token's revision while the pages were read.
                 Err(error) if error.is_gone() && options.limit > 0 && !options.continue_token.is_empty() => {
-                    objects.clear();
+                    list = Staging::default();
                     options = ListOptions { resource_version: from.clone(), ..self.selection.clone() };
                     continue;
                 }
                 page => page.map_err(|error| restart(from.clone(), error))?,
             };
-            objects.extend(page.items.into_iter().flatten());
             if page.metadata.continue_token.is_empty() {
-                self.sink.replace(objects, &page.metadata.resource_version);
+                self.sink.replace(list, &page.metadata.resource_version);
                 return Ok(State::Watch { version: page.metadata.resource_version });
             }
             options.continue_token = page.metadata.continue_token;

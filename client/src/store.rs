@@ -3,7 +3,8 @@
 //! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
 
 use crate::cached::{AnyCached, Codec, key_of, split_key};
-use crate::packed::{Packed, Packer};
+use crate::packed::{Packed, Packing};
+use crate::staging::{Staged, Staging};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -17,15 +18,6 @@ pub(crate) struct Store {
     contents: RwLock<Contents>,
     /// Set if the store packs objects.
     packing: OnceLock<Packing>,
-}
-
-/// How a store packs objects.
-struct Packing {
-    codec: Codec,
-    /// The objects of so many changes, the last ones, are whole.
-    whole: usize,
-    /// Made for the first object that is packed.
-    packer: OnceLock<Packer>,
 }
 
 /// An object as the store holds it.
@@ -88,6 +80,12 @@ impl Contents {
     }
 }
 
+/// An object that was inserted, and the one that it replaces.
+pub(crate) struct Inserted {
+    pub object: Arc<dyn AnyCached>,
+    pub replaced: Option<Arc<dyn AnyCached>>,
+}
+
 /// The objects to read from a store, always in the order of keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
@@ -117,17 +115,18 @@ impl Store {
     fn whole(&self, held: Held) -> Arc<dyn AnyCached> {
         match held {
             Held::Whole(object, _) => object,
-            Held::Packed(packed) => {
-                let packer = self.packing.get().and_then(|packing| packing.packer.get());
-                packer.expect("a packer has packed it").unpack(&packed)
-            }
+            Held::Packed(packed) => self.unpack(&packed),
         }
+    }
+
+    fn unpack(&self, packed: &Packed) -> Arc<dyn AnyCached> {
+        self.packing.get().expect("a store that packs has packed it").unpack(packed)
     }
 
     /// Lets the store hold the objects of the last `whole` changes whole, and pack all others. Objects that are in the
     /// store already stay whole until they change. A second call changes nothing.
     pub(crate) fn pack_beyond(&self, whole: usize, codec: Codec) {
-        self.packing.get_or_init(|| Packing { codec, whole, packer: OnceLock::new() });
+        self.packing.get_or_init(|| Packing::new(codec, whole));
     }
 
     /// Packs the objects whose changes are not among the last ones any more.
@@ -136,7 +135,7 @@ impl Store {
         loop {
             let oldest = self.contents.write().take_oldest(packing.whole);
             let Some((change, key, object)) = oldest else { return };
-            let packed = packing.packer.get_or_init(|| Packer::new(packing.codec, &*object)).pack(&*object);
+            let packed = packing.pack(&*object);
             if let Some(held) = self.contents.write().objects.get_mut(&key)
                 && matches!(held, Held::Whole(_, since) if *since == change)
             {
@@ -150,15 +149,49 @@ impl Store {
         self.insert_as_of(object, None)
     }
 
+    /// Adds an object to a list that is being read.
+    pub(crate) fn stage(&self, list: &mut Staging, object: Arc<dyn AnyCached>) {
+        list.insert(object, self.packing.get());
+    }
+
+    /// Inserts an object of a list that has been read; returns `None` if the store holds the same one packed.
+    pub(crate) fn insert_staged(&self, key: &str, staged: Staged) -> Option<Inserted> {
+        let (object, packed) = match staged {
+            Staged::Whole(object) => (object, None),
+            Staged::Packed(packed) => {
+                let is_held = match self.contents.read().objects.get(key) {
+                    Some(Held::Packed(held)) => *held == packed,
+                    _ => false,
+                };
+                if is_held {
+                    return None;
+                }
+                (self.unpack(&packed), Some(packed))
+            }
+        };
+        let replaced = self.put(object.clone(), packed, None);
+        Some(Inserted { object, replaced })
+    }
+
     /// Inserts an object and sets the store's version atomically. Returns the replaced object.
     pub(crate) fn insert_as_of(&self, object: Arc<dyn AnyCached>, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
+        self.put(object, None, version)
+    }
+
+    /// Inserts an object, which stays packed if its packed form is given.
+    fn put(
+        &self,
+        object: Arc<dyn AnyCached>,
+        packed: Option<Packed>,
+        version: Option<u64>,
+    ) -> Option<Arc<dyn AnyCached>> {
         let key = key_of(object.meta());
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
         let old = contents.objects.get(&key).cloned();
-        let was_packed = matches!(old, Some(Held::Packed(_)));
+        let stays = packed.is_some() || matches!(old, Some(Held::Packed(_)));
         let old = old.map(|held| self.whole(held));
-        if old.as_ref().is_some_and(|old| was_packed && is_same_version(&**old, &*object)) {
+        if old.as_ref().is_some_and(|old| stays && is_same_version(&**old, &*object)) {
             return old;
         }
         for index in contents.indexes.values_mut() {
@@ -169,10 +202,10 @@ impl Store {
         }
         contents.changes += 1;
         let change = contents.changes;
-        if self.packing.get().is_some() {
+        if packed.is_none() && self.packing.get().is_some() {
             contents.recent.push_back((change, key.clone()));
         }
-        contents.objects.insert(key, Held::Whole(object, change));
+        contents.objects.insert(key, packed.map_or(Held::Whole(object, change), Held::Packed));
         drop(contents);
         self.pack_oldest();
         old

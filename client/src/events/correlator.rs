@@ -103,7 +103,7 @@ impl Correlator {
             seen.first_at = event.first_at;
             return Correlated::Create(event);
         }
-        event.count = seen.count;
+        event.count = if event.is_shared { 1 } else { seen.count };
         event.name = seen.name.clone();
         event.first_at = seen.first_at;
         let patch = json!({
@@ -149,6 +149,7 @@ mod tests {
             host: "".into(),
             agent: None,
             name: format!("{object}.{}", env.random("names").u64()),
+            is_shared: false,
             count: 1,
             first_at: env.wall(),
             last_at: env.wall(),
@@ -165,6 +166,17 @@ mod tests {
         assert_eq!((second.count, &second.name, second.first_at), (2, &first.name, first.first_at));
         assert_eq!(patch, json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "m"}));
         assert!(matches!(correlator.correlate(event(&env, "b", "m"), env.now()), Correlated::Create(_)));
+    }
+
+    /// Each process would count for itself, and write its own count.
+    #[tokio::test(start_paused = true)]
+    async fn shared_events_are_not_counted() {
+        let env = Env::simulated(1);
+        let mut correlator = Correlator::new();
+        let shared = || Occurrence { is_shared: true, ..event(&env, "a", "m") };
+        assert!(matches!(correlator.correlate(shared(), env.now()), Correlated::Create(_)));
+        let Correlated::Count(second, patch) = correlator.correlate(shared(), env.now()) else { panic!() };
+        assert_eq!((second.count, &patch["count"]), (1, &json!(1)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -128,6 +128,8 @@ struct Occurrence {
     /// The agent that writes the event, if not the recorder's own client.
     agent: Option<Arc<Agent>>,
     name: String,
+    /// True if other processes record the same event under the same name. Then nobody knows how often it occurred.
+    is_shared: bool,
     count: u32,
     first_at: Timestamp,
     last_at: Timestamp,
@@ -254,8 +256,20 @@ impl Recorder {
 
     /// Records an event that occurred at `at`.
     pub fn record_at(&self, spec: EventSpec, at: Timestamp) {
+        let name = self.names.next(&spec.regarding.name, self.env.wall());
+        self.record_as(name, false, spec, at);
+    }
+
+    /// Records an event that several processes record without knowing of each other. They all give it the same name, so that
+    /// the API server keeps one: the first one is created, and the others exist already.
+    pub fn record_shared(&self, spec: EventSpec) {
+        self.record_as(names::shared(&spec), true, spec, self.env.wall());
+    }
+
+    fn record_as(&self, name: String, is_shared: bool, spec: EventSpec, at: Timestamp) {
         let occurrence = Occurrence {
-            name: self.names.next(&spec.regarding.name, self.env.wall()),
+            name,
+            is_shared,
             spec,
             component: self.component.clone(),
             host: self.host.clone(),

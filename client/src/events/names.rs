@@ -2,6 +2,7 @@
 //!
 //! Corresponds to makeEvent of k8s.io/client-go/tools/record: the object's name, and the time in hexadecimal.
 
+use super::EventSpec;
 use component_base::rng::Random;
 use proto::kinds::jiff::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,15 +32,35 @@ impl Names {
         let later = |last: u64| Some(clock.max(last + 1));
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         let step = later(last.expect("there is always a later one")).expect("there is always a later one");
-        // Valid names are ASCII; the server refuses others.
-        let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
-        format!("{object}.{:016x}", step << TAIL_BITS | self.tail)
+        name(object, step << TAIL_BITS | self.tail)
     }
+}
+
+/// Returns the name of an event that several processes may record: it follows from what the event says about which object.
+pub(super) fn shared(spec: &EventSpec) -> String {
+    let says = fingerprint(&[&spec.regarding.uid, spec.event_type.as_str(), &spec.reason, &spec.message]);
+    name(&spec.regarding.name, says)
+}
+
+fn name(object: &str, number: u64) -> String {
+    // Valid names are ASCII; the server refuses others.
+    let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
+    format!("{object}.{number:016x}")
+}
+
+/// Returns the FNV-1a hash of texts. It is the same in every process and on every machine.
+fn fingerprint(texts: &[&str]) -> u64 {
+    const START: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    // A byte that no text contains separates them.
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
+    bytes.fold(START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{EventType, Regarding};
     use component_base::env::Env;
 
     #[test]
@@ -53,5 +74,21 @@ mod tests {
         assert!(!names.contains(&other.next("web", now)));
         assert_eq!(names[0].len(), "web.".len() + DIGITS);
         assert_eq!(one.next(&"x".repeat(300), now).len(), LONGEST);
+    }
+
+    #[test]
+    fn the_name_of_a_shared_event_follows_from_what_it_says() {
+        let event = |uid: &str, reason: &str, message: &str| {
+            let regarding = Regarding { name: "rules".to_owned(), uid: uid.to_owned(), ..Regarding::default() };
+            shared(&EventSpec::new(&regarding, EventType::Warning, reason, message))
+        };
+        let first = event("u", "Invalid", "a: unknown");
+        assert_eq!(first, event("u", "Invalid", "a: unknown"));
+        assert_eq!(first.len(), "rules.".len() + DIGITS);
+        for other in
+            [event("v", "Invalid", "a: unknown"), event("u", "Invalida", ": unknown"), event("u", "Invalid", "b")]
+        {
+            assert_ne!(first, other);
+        }
     }
 }
