@@ -108,3 +108,21 @@ fn each_node_service_is_one_node_under_its_own_name() {
     }
     assert_eq!((nodes.len(), nodes), (3, issued.nodes));
 }
+
+/// The comments of the compose file show commands for machines, which run in the service with the administrator's keys.
+#[test]
+fn the_commands_of_the_comments_are_valid() {
+    let admin = services("docker-compose.yml").remove("admin").unwrap();
+    let text = include_str!("../../docker-compose.yml");
+    let shown: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("#     docker compose run --rm admin ")).collect();
+    assert_eq!(shown.len(), 2);
+    for line in shown {
+        let Command::Node(options) = command(&json!({"command": line.split(' ').collect::<Vec<_>>()})) else {
+            panic!("{line}")
+        };
+        let kubeconfig = options.command.access().kubeconfig.clone().unwrap();
+        let folder = format!("pki-admin:{}:ro", kubeconfig.parent().unwrap().display());
+        assert!(texts(&admin["volumes"]).contains(&folder), "{folder}");
+    }
+}

@@ -41,6 +41,7 @@ mod node_failures;
 mod node_identity;
 mod node_limits;
 mod node_stories;
+mod single_nodes;
 mod python_client;
 mod quota;
 mod raw_requests;

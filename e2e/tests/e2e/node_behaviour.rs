@@ -6,7 +6,8 @@ use e2e::kubectl::Kubectl;
 use e2e::store::Store;
 use e2e::wait;
 
-const DEFINITION: &str = r#"
+/// The CustomResourceDefinition of Stages, without a schema.
+pub const DEFINITION: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: stages.kwok.x-k8s.io}
@@ -109,7 +110,7 @@ fn stages_and_rules_drive_pods() {
 }
 
 /// Waits for an event about an object.
-fn recorded(kubectl: &Kubectl, namespace: &str, name: &str, reason: &str, message: &str) {
+pub fn recorded(kubectl: &Kubectl, namespace: &str, name: &str, reason: &str, message: &str) {
     let line = format!(
         "get events -n {namespace} --field-selector=involvedObject.name={name},reason={reason} --output=jsonpath={{..message}}"
     );

@@ -1,19 +1,13 @@
 //! Tests that a node writes only its own objects, although one process with one certificate acts for several nodes.
 
-use crate::program;
-use crate::shortest_command_lines::Running;
+use crate::single_nodes::SingleNodes;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
-use e2e::apiserver::ApiServer;
 use e2e::kubectl::Kubectl;
-use e2e::processes::free_ports;
-use e2e::programs::must;
 use e2e::simulation::{Simulation, scenario};
-use e2e::store::Store;
 use e2e::wait;
 use proto::Gvr;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::process::Command;
 
 fn merge(value: Value) -> Patch {
     Patch::Merge(value)
@@ -136,42 +130,24 @@ fn writer(line: &str) -> Option<&str> {
 #[tokio::test]
 async fn the_files_of_one_node_give_no_access_to_another() {
     let directory = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
-    let pki = server.data_dir.pki();
-    let (folder, url) = (format!("--dir={}", pki.display()), format!("--server={}", server.admin.server));
-    must(Command::new(program()).args(["certs", "--nodes=node-0,node-1", &folder, &url]));
-    let files = |node: &str| pki.join("nodes").join(node).join("kubeconfig");
-    let start = |number: u32| {
-        let node = format!("node-{number}");
-        let own = directory.path().join(&node);
-        std::fs::create_dir(&own).unwrap();
-        let arguments = [
-            format!("--kubeconfig={}", files(&node).display()),
-            format!("--first-node={number}"),
-            format!("--port={}", free_ports()),
-        ];
-        let fixed = ["--nodes=1", "--impersonate-nodes=false", "--cert-dir=made"].map(str::to_owned);
-        Running::start(&own, "kubelet-sim", &[arguments, fixed].concat())
-    };
-    let _nodes = [start(0), start(1)];
-
-    let admin = Kubectl::new(&server.data_dir.pki_of("admin").join("kubeconfig"), directory.path());
+    let nodes = SingleNodes::issue(directory.path()).await;
+    let _processes = [nodes.start(0), nodes.start(1)];
+    let admin = nodes.admin();
     admin.ok("create serviceaccount default");
     for (pod, node) in [("mine", "node-0"), ("theirs", "node-1")] {
         wait::until("the node is there", || admin.run(&format!("get node {node}")).success);
-        // No controller publishes the authority's certificate that would be mounted beside a token.
-        let spec = json!({"nodeName": node, "hostNetwork": true, "automountServiceAccountToken": false});
-        let spec = json!({"spec": spec}).to_string();
-        let overrides = format!("--overrides={spec}");
-        let made = admin.run_args(&["run", pod, "--image=nginx", &overrides]);
-        assert!(made.success, "{made:?}");
+        nodes.bind(pod, node, &["--image=nginx"]);
         admin.ok(&format!("wait --for=jsonpath={{.status.phase}}=Running pod/{pod} --timeout=60s"));
     }
 
-    let thief = Kubectl::new(&files("node-0"), directory.path());
+    let thief = Kubectl::new(&nodes.kubeconfig("node-0"), directory.path());
     thief.ok("get node node-0");
     thief.ok("get pod mine");
     thief.ok("annotate node node-0 touched=yes");
+    // What tells simulated nodes how to behave, and nothing else there.
+    for name in ["orrery-behaviour", "orrery-fleet"] {
+        thief.ok(&format!("get configmaps --namespace=kube-system --field-selector=metadata.name={name}"));
+    }
     for line in [
         "get nodes",
         "get node node-1",
@@ -180,6 +156,10 @@ async fn the_files_of_one_node_give_no_access_to_another() {
         "delete pod theirs",
         "annotate node node-1 touched=yes",
         "get lease node-1 --namespace=kube-node-lease",
+        "get configmaps --namespace=kube-system",
+        "get configmaps --namespace=kube-system --field-selector=metadata.name=extension-apiserver-authentication",
+        "get configmaps --field-selector=metadata.name=orrery-fleet",
+        "create configmap orrery-fleet --namespace=kube-system",
         "get node node-1 --as=system:node:node-1 --as-group=system:nodes",
         "get nodes --as=system:orrery:node-fleet",
     ] {

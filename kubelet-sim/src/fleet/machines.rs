@@ -1,10 +1,12 @@
 //! Acts on machines as the ConfigMap `orrery-fleet` and the failure models say: nodes join and leave, lose their power,
 //! are cut off, and come back.
 //!
-//! Only the identity of a fleet may read the ConfigMap; a process with the identity of one node does not try.
+//! A process with the identity of one node acts on its own machine alone. Nodes neither join nor leave it: one that is
+//! removed is off, and its Node stays until somebody deletes it, because a node may not delete itself.
 
 use super::kubelet::SimulatedKubelet;
 use super::node_tasks::{self, NodeTask};
+use super::watched::FollowedMap;
 use super::{BY_NODE, Fleet, pressure};
 use crate::certificate::CertificateManager;
 use crate::machines::failures::FailureSchedule;
@@ -28,6 +30,13 @@ use tokio::time::Instant;
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// How often a machine that shuts down looks whether its pods have ended.
 const SHUTDOWN_POLL: Duration = Duration::from_millis(500);
+
+const MAP: FollowedMap = FollowedMap {
+    namespace: fleet_map::NAMESPACE,
+    name: fleet_map::NAME,
+    on_event: Fleet::on_fleet_map,
+    on_read: Fleet::adopt_machines,
+};
 
 /// What the fleet knows about its machines besides their kubelets.
 pub struct Machines {
@@ -64,12 +73,14 @@ impl Fleet {
         for (_, kubelet) in self.members.present() {
             self.machines.failures.lock().add_node(&kubelet.machine.name, zone_of(&kubelet), Duration::ZERO);
         }
-        if self.settings.own_node().is_none() {
-            self.follow_map(fleet_map::NAMESPACE, fleet_map::NAME, wait, Self::on_fleet_map).await;
-        }
+        self.follow_map(&MAP, wait).await;
         self.apply_machines();
-        self.members.present().iter().for_each(|(_, kubelet)| kubelet.power.adopt());
         self.env.spawn(self.clone().run_failures());
+    }
+
+    /// Lets machines restart from now on when the ConfigMap says so. What it said before was done long ago.
+    fn adopt_machines(&self) {
+        self.members.present().iter().for_each(|(_, kubelet)| kubelet.power.adopt());
     }
 
     fn on_fleet_map(&self, event: &Event<ConfigMap>) {
@@ -85,6 +96,7 @@ impl Fleet {
         }
         self.report(&Regarding::of(&**map), "InvalidFleet", &problems);
         self.apply_machines();
+        self.adopt_machines();
     }
 
     /// Begins a new schedule of failures: those of the flags, and those of the ConfigMap.
@@ -127,7 +139,9 @@ impl Fleet {
     /// Brings the fleet and its machines to what users and failures say.
     fn apply_machines(&self) {
         let _changing = self.machines.changing.lock();
-        self.join_and_leave();
+        if self.settings.own_node().is_none() {
+            self.join_and_leave();
+        }
         let map = self.machines.map.lock().clone();
         let failures = self.machines.failures.lock();
         let present = failures.present();

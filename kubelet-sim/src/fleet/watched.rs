@@ -1,12 +1,13 @@
 //! Follows the objects that change how pods and nodes behave: Stages, and the ConfigMap with rules.
 //!
-//! Only the identity of a fleet may read them. A process with the identity of one node does not try: the Node authorizer
-//! shows a node only the ConfigMaps that its own pods use, and no custom resources.
+//! The process does so under its own identity: that of a fleet, or of one node. Its role names two ConfigMaps, so each watch
+//! selects one of them. On an API server without such a role, the process goes on without what it may not read, and asks again
+//! after minutes.
 
 use crate::behaviour::rules::{self, Rules};
 use crate::fleet::node_tasks::NodeTask;
 use crate::fleet::{BY_NODE, Fleet, pressure};
-use client::{DynamicObject, Event, EventType, Informers, ListOptions, Regarding};
+use client::{DynamicApi, DynamicObject, Event, EventSpec, EventType, Informers, ListOptions, Regarding};
 use proto::Kind;
 use proto::gvk::Gvr;
 use proto::kinds::api::core::v1::{ConfigMap, Pod};
@@ -14,45 +15,97 @@ use stages::problem::Problem;
 use stages::stage::{API_VERSION, Subject};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How often the process looks whether the CustomResourceDefinition of Stages is there.
 const STAGES_POLL: Duration = Duration::from_secs(10);
-/// How long pods wait for the rules at the start. A fleet that may not read them does not wait for ever.
+/// How often it tries to read a ConfigMap while the API server cannot be reached.
+const MAPS_POLL: Duration = Duration::from_secs(1);
+/// How often it asks again for what it may not read.
+const REFUSED_POLL: Duration = Duration::from_secs(300);
+/// How long pods wait for the rules at the start.
 const RULES_WAIT: Duration = Duration::from_secs(2);
 /// Events about one object: more mistakes are not reported at once.
 const MAX_REPORTED: usize = 20;
 
+/// A ConfigMap that the fleet follows.
+pub(super) struct FollowedMap {
+    pub namespace: &'static str,
+    pub name: &'static str,
+    pub on_event: fn(&Fleet, &Event<ConfigMap>),
+    /// Called once the ConfigMap was read, or was found to be absent.
+    pub on_read: fn(&Fleet),
+}
+
+const RULES: FollowedMap =
+    FollowedMap { namespace: rules::NAMESPACE, name: rules::NAME, on_event: Fleet::on_rules, on_read: |_| {} };
+
 impl Fleet {
     /// Follows both until the environment shuts down. Returns once the rules are known, or after a while.
     pub(super) async fn follow_behaviour(self: &Arc<Self>) {
-        if self.settings.own_node().is_some() {
-            return;
-        }
         self.env.spawn(self.clone().follow_stages());
-        self.follow_map(rules::NAMESPACE, rules::NAME, RULES_WAIT, Self::on_rules).await;
+        self.follow_map(&RULES, RULES_WAIT).await;
     }
 
-    /// Follows one ConfigMap. Returns once it has been read, or after a while.
-    pub(super) async fn follow_map(
-        self: &Arc<Self>,
-        namespace: &'static str,
-        name: &'static str,
-        wait: Duration,
-        handle: fn(&Self, &Event<ConfigMap>),
-    ) {
+    /// Follows one ConfigMap. Returns once it has been read or refused, or after a while.
+    pub(super) async fn follow_map(self: &Arc<Self>, map: &'static FollowedMap, wait: Duration) {
+        let answered = Arc::new(Notify::new());
+        self.env.spawn(self.clone().keep_following_map(map, answered.clone()));
+        let _ = self.env.timeout(wait, answered.notified()).await;
+    }
+
+    async fn keep_following_map(self: Arc<Self>, map: &'static FollowedMap, answered: Arc<Notify>) {
+        let fields = ListOptions::fields(format!("metadata.name={}", map.name));
+        let api = self.client.dynamic(&ConfigMap::gvr(), map.namespace);
+        if !self.until_readable(&api, &fields, MAPS_POLL, || answered.notify_one()).await {
+            return;
+        }
         let informers = Informers::new(&self.client);
-        let only =
-            ListOptions { namespace: namespace.to_owned(), ..ListOptions::fields(format!("metadata.name={name}")) };
-        let maps = informers.of_selected::<ConfigMap>(&only);
+        let maps = informers.of_selected::<ConfigMap>(&ListOptions { namespace: map.namespace.to_owned(), ..fields });
         let fleet = self.clone();
         maps.on_event(move |event| {
-            let map = event.object();
-            if map.namespace() == namespace && map.name() == name {
-                handle(&fleet, event);
+            let object = event.object();
+            if object.namespace() == map.namespace && object.name() == map.name {
+                (map.on_event)(&fleet, event);
             }
         });
         informers.start();
-        let _ = self.env.timeout(wait, informers.synced()).await;
+        if informers.synced().await {
+            (map.on_read)(&self);
+            answered.notify_one();
+        }
+    }
+
+    /// Waits until a collection is served and this process may watch it; returns false on shutdown. The first refusal calls
+    /// `on_refused`, and is the only one that is logged.
+    async fn until_readable(
+        &self,
+        api: &DynamicApi,
+        selection: &ListOptions,
+        poll: Duration,
+        on_refused: impl Fn(),
+    ) -> bool {
+        let options = ListOptions { timeout_s: 1, ..selection.clone() };
+        let shutdown = self.env.shutdown().clone();
+        let mut was_refused = false;
+        loop {
+            let pause = match api.watch(&options).await {
+                Ok(_) => return true,
+                Err(error) if error.is_forbidden() => {
+                    if !std::mem::replace(&mut was_refused, true) {
+                        tracing::warn!(%error, "going on without what this process may not read");
+                        on_refused();
+                    }
+                    REFUSED_POLL
+                }
+                Err(_) => poll,
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return false,
+                () = self.env.sleep(pause) => {}
+            }
+        }
     }
 
     /// Returns the pod with the words that rules give it.
@@ -82,14 +135,8 @@ impl Fleet {
         let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
         let gvr = Gvr::new(group, version, "stages");
         let api = self.client.dynamic(&gvr, "");
-        let options = ListOptions { timeout_s: 1, ..ListOptions::default() };
-        let shutdown = self.env.shutdown().clone();
-        while api.watch(&options).await.is_err() {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                () = self.env.sleep(STAGES_POLL) => {}
-            }
+        if !self.until_readable(&api, &ListOptions::default(), STAGES_POLL, || {}).await {
+            return;
         }
         let informers = Informers::new(&self.client);
         let fleet = self.clone();
@@ -120,14 +167,15 @@ impl Fleet {
         self.sync_all();
     }
 
-    /// Reports the mistakes in an object with events on it. A node sends them: the fleet itself may send none.
+    /// Reports the mistakes in an object with events on it. A node sends them: the fleet itself may send none. Every process
+    /// that follows the object finds the same mistakes, so the events are shared: the API server keeps one of each.
     pub(super) fn report(&self, regarding: &Regarding, reason: &str, problems: &[Problem]) {
         let nodes = self.members.present();
         let reachable = nodes.iter().find(|(_, kubelet)| kubelet.power.is_reachable());
         let Some((_, kubelet)) = reachable.or(nodes.first()) else { return };
         for problem in problems.iter().take(MAX_REPORTED) {
             tracing::warn!(object = regarding.name, %problem, "{reason}");
-            kubelet.recorder.event(regarding, EventType::Warning, reason, problem.to_string());
+            kubelet.recorder.record_shared(EventSpec::new(regarding, EventType::Warning, reason, problem.to_string()));
         }
     }
 

@@ -1,12 +1,13 @@
 //! `orrery node`: changes the machines of a cluster's fleet, while it runs.
 //!
-//! Every command is one change of the ConfigMap `orrery-fleet`, which kubelet-sim follows; `kubectl` can make it too.
+//! Every command is one change of the ConfigMap `orrery-fleet`, which kubelet-sim follows; `kubectl` can make it too. Only
+//! `remove` also deletes Nodes.
 
 mod words;
 
 use crate::place::Place;
 use clap::{Args, Subcommand};
-use client::{Client, Patch, PatchOptions};
+use client::{Client, DeleteOptions, Patch, PatchOptions};
 use component_base::env::Env;
 use component_base::kubeconfig::{self, KubeconfigError};
 use component_base::options::{self, OptionsError};
@@ -80,7 +81,8 @@ pub enum Command {
 }
 
 impl Command {
-    fn access(&self) -> &Access {
+    /// Returns the cluster that the command is for.
+    pub fn access(&self) -> &Access {
         match self {
             Self::Add(options) => &options.access,
             Self::Remove(nodes)
@@ -153,6 +155,7 @@ pub async fn run(options: Options, env: Env) -> Result<(), NodeError> {
     let Access { place, kubeconfig: path } = options.command.access().clone();
     let path = path.unwrap_or_else(|| place.kubeconfig());
     let client = Client::connect(&env, &kubeconfig::read(&path)?, "orrery-node")?;
+    let removes = matches!(options.command, Command::Remove(_));
     let change = change_of(options.command)?;
     for node in change.nodes() {
         match client.api::<Node>("").get(node).await {
@@ -166,12 +169,26 @@ pub async fn run(options: Options, env: Env) -> Result<(), NodeError> {
             Err(NodeError::Client(error)) if error.is_conflict() || error.is_already_exists() => {}
             Err(error) => return Err(error),
             Ok(()) => {
+                if removes {
+                    delete_nodes(&client, change.nodes()).await?;
+                }
                 change.lines().iter().for_each(|line| println!("{line}"));
                 return Ok(());
             }
         }
     }
     Err(NodeError::Contended)
+}
+
+/// Deletes the Nodes of machines that are removed. A fleet does so itself; a process with the identity of one node may not.
+async fn delete_nodes(client: &Client, nodes: &[String]) -> Result<(), NodeError> {
+    for node in nodes {
+        match client.api::<Node>("").delete(node, &DeleteOptions::default()).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn change_of(command: Command) -> Result<Change, NodeError> {

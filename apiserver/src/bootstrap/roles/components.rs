@@ -179,6 +179,9 @@ pub const COMPONENTS: &[RoleRow] = &[
             "get,list,patch,update,watch core persistentvolumeclaims",
         ],
     ),
+    // Deviation: a simulated node with an identity of its own follows Stages, which say what happens to its pods and to its
+    // Node. It may only read them, and they hold nothing secret. What else it follows lies in kube-system.
+    ("system:orrery:node", &["list,watch kwok.x-k8s.io stages"]),
     // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and
     // Services with their endpoints for the network of containers; it deletes the Nodes of machines that have left, as
     // a cloud controller does, and publishes ResourceSlices, as the drivers of devices do. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;

@@ -49,6 +49,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
     // Deviation: the certificate that `orrery` issues to the API server for calls of node agents is allowed just those.
     ("system:kubelet-api-admin", &["User:kube-apiserver-kubelet-client"]),
     ("system:node-proxier", &["User:system:kube-proxy"]),
+    ("system:orrery:node", &["Group:system:nodes"]),
     ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
     ("system:public-info-viewer", &["Group:system:authenticated", "Group:system:unauthenticated"]),
     ("system:service-account-issuer-discovery", &["Group:system:serviceaccounts"]),
@@ -72,6 +73,9 @@ const NAMESPACED: &[(&str, &str, &[&str])] = &[
     ("kube-system", "system:controller:bootstrap-signer", &["get,list,watch core secrets"]),
     ("kube-system", "system:controller:cloud-provider", &["create,get,list,watch core configmaps"]),
     ("kube-system", "system:controller:token-cleaner", &["delete,get,list,watch core secrets", EVENTS]),
+    // Deviation: a simulated node with an identity of its own follows two ConfigMaps, which say how pods behave and what
+    // happens to machines. It may watch these two, by a field selector with the name, and no others.
+    ("kube-system", "system:orrery:node", &["list,watch core configmaps orrery-behaviour,orrery-fleet"]),
 ];
 
 const LEADER_LOCKING: &[&str] = &[
@@ -127,6 +131,7 @@ const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
         "system:controller:token-cleaner",
         &["ServiceAccount:token-cleaner"],
     ),
+    ("kube-system", "system:orrery:node", "system:orrery:node", &["Group:system:nodes"]),
 ];
 
 /// A role or binding that every cluster has, and its resource.

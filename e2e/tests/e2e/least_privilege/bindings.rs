@@ -174,6 +174,8 @@ pub const NEEDED: &[Needed] = &[
 
 const NO_CONTROLLER: &str = "there is no such controller";
 const AS_MANAGER: &str = "the manager reads everything under its own user name";
+/// `node_behaviour` has such nodes.
+const OF_SINGLE_NODES: &str = "only a process with the identity of one node uses it, and none runs here";
 
 /// Bindings whose permissions nothing here uses, with the reasons.
 pub const UNUSED: &[(&str, &str)] = &[
@@ -185,6 +187,8 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("kube-system/system::leader-locking-kube-scheduler", "its cluster role has its Lease, too"),
     ("kube-system/system:controller:bootstrap-signer", AS_MANAGER),
     ("kube-system/system:controller:cloud-provider", "the simulated cloud has no configuration"),
+    ("kube-system/system:orrery:node", OF_SINGLE_NODES),
+    ("system:orrery:node", OF_SINGLE_NODES),
     ("system:controller:service-controller", "only the cloud controller manager uses it, and it does not run here"),
     ("system:controller:route-controller", NO_CONTROLLER),
     ("system:controller:attachdetach-controller", NO_CONTROLLER),

@@ -99,12 +99,59 @@ async fn stages_may_be_objects_of_the_api_server() {
     assert_eq!(world.status("next")["phase"], "Running");
 }
 
-/// The authorizer shows a node no ConfigMap that its pods do not use, and no custom resource.
-#[tokio::test(start_paused = true)]
-async fn a_node_with_an_identity_of_its_own_does_not_look() {
+/// Returns a world of processes with the identities of single nodes, which have started.
+async fn single_nodes(count: u32) -> World {
     let mut world = World::of(1);
     world.settings.impersonate_nodes = false;
+    for number in 0..count {
+        world.settings.first_node = number;
+        world.start();
+    }
+    world.pass(100).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_nodes_watch_only_the_two_config_maps_and_report_a_mistake_once() {
+    let world = single_nodes(3).await;
+    world.bind("web", nginx());
+    put_rules(&world, "[{words: {livenes: fail}}, {words: {run-for: 5s, exit-code: '1'}}]");
+    world.pass(12_000).await;
+    let mistake = "InvalidBehaviour: data.rules[0].words.livenes: no word of a story";
+    assert_eq!(world.events("orrery-behaviour"), [mistake], "three processes have found it");
+    let status = world.status("web")["containerStatuses"][0].clone();
+    assert_eq!(status["lastState"]["terminated"]["exitCode"], 1, "the other rule counts");
+    // As long as the mistake is there, it stays the same event.
+    put_rules(&world, "[{words: {livenes: fail}}]");
+    world.pass(12_000).await;
+    assert_eq!(world.events("orrery-behaviour"), [mistake]);
+    for request in world.server.requests().iter().filter(|request| request.line.contains("/configmaps?")) {
+        let one = ["fieldSelector=metadata.name%3Dorrery-behaviour", "fieldSelector=metadata.name%3Dorrery-fleet"];
+        assert!(request.line.contains("/namespaces/kube-system/configmaps?"), "{}", request.line);
+        assert!(one.iter().any(|selector| request.line.contains(selector)), "{}", request.line);
+    }
+}
+
+/// An API server that is not Orrery's has no role that lets nodes read them.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_read_nothing_goes_on_and_asks_again_after_minutes() {
+    let mut world = World::of(1);
+    world.settings.impersonate_nodes = false;
+    let refusal = || Status::forbidden("", "configmaps", "", "no rule allows it");
+    for path_contains in ["orrery-behaviour", "orrery-fleet"] {
+        world.server.fault(Fault { path_contains, answer: refusal(), retry_after_s: None });
+    }
+    put_rules(&world, "[{words: {run-for: 5s, exit-code: '1'}}]");
     world.start();
+    world.pass(100).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.bind("web", nginx());
     world.pass(60_000).await;
-    assert_eq!((world.server.count("orrery-behaviour"), world.server.count("stages")), (0, 0));
+    assert_eq!((world.server.count("orrery-behaviour"), world.server.count("orrery-fleet")), (1, 1));
+    let web = || world.status("web")["containerStatuses"][0].clone();
+    assert_eq!((&web()["ready"], &web()["restartCount"]), (&json!(true), &json!(0)));
+    // Whoever upgrades the API server need not restart the nodes.
+    world.pass(300_000).await;
+    assert_ne!(web()["restartCount"], 0);
 }

@@ -268,3 +268,48 @@ async fn machines_fail_by_a_model_and_recover() {
     assert_ne!(renewed_at(&world, "node-0"), first);
     assert_eq!(world.status("web")["containerStatuses"][0]["restartCount"], 1);
 }
+
+/// Each process has one node and its identity, which may not delete Nodes.
+#[tokio::test(start_paused = true)]
+async fn a_single_node_acts_on_its_own_machine_alone() {
+    let mut world = World::of(1);
+    world.settings.impersonate_nodes = false;
+    put_map(&world, json!({"machine.node-1": "restart: before"}));
+    for number in [0, 1] {
+        world.settings.first_node = number;
+        world.start();
+    }
+    world.pass(100).await;
+    world.give_range("node-0", "10.244.0.0/24");
+    world.give_range("node-1", "10.244.1.0/24");
+    world.bind("web", nginx());
+    world.bind_to("node-1", "other", nginx());
+    world.pass(10_000).await;
+    let restarts = |world: &World, pod: &str| world.status(pod)["containerStatuses"][0]["restartCount"].clone();
+    assert_eq!(restarts(&world, "other"), 0, "what the ConfigMap said before was done");
+
+    put_map(&world, json!({"machine.node-1": "restart: now", "template.gpu": "count: 2"}));
+    world.pass(20_000).await;
+    assert_eq!((restarts(&world, "web"), restarts(&world, "other")), (json!(0), json!(1)));
+    assert_eq!(world.server.list("nodes").len(), 2, "no machine joins");
+
+    put_map(&world, json!({"machine.node-1": "network: partitioned"}));
+    world.pass(1_000).await;
+    let (first, mine) = (renewed_at(&world, "node-1"), renewed_at(&world, "node-0"));
+    world.pass(30_000).await;
+    assert_eq!(renewed_at(&world, "node-1"), first);
+    assert_ne!(renewed_at(&world, "node-0"), mine);
+
+    // A machine that is removed is off. Its Node stays until somebody deletes it.
+    put_map(&world, json!({"machine.node-1": "state: removed"}));
+    world.pass(1_000).await;
+    let first = renewed_at(&world, "node-1");
+    world.pass(30_000).await;
+    assert_eq!(renewed_at(&world, "node-1"), first);
+    assert_eq!(world.server.count("DELETE /api/v1/nodes"), 0);
+    world.server.remove("nodes", "node-1");
+    put_map(&world, json!({}));
+    world.pass(20_000).await;
+    assert!(world.server.get("nodes", "node-1").is_some(), "it registers anew");
+    assert_ne!(renewed_at(&world, "node-1"), first);
+}
