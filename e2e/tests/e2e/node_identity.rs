@@ -164,6 +164,6 @@ async fn the_files_of_one_node_give_no_access_to_another() {
         "get nodes --as=system:orrery:node-fleet",
     ] {
         let refused = thief.fails(line);
-        assert!(refused.contains("Forbidden"), "{line}: {refused}");
+        assert!(refused.to_lowercase().contains("forbidden"), "{line}: {refused}");
     }
 }
