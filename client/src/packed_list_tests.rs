@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Objects in the list, and how many of them the store holds whole.
-const LISTED: usize = 300;
+/// Objects in the list, which has two pages, and how many of them the store holds whole.
+const LISTED: usize = 700;
 const WHOLE: usize = 10;
 /// Most objects that may be whole at one time: those of the store and of the list, and the two that are compared.
 const MOST: usize = 2 * WHOLE + 2;
@@ -103,7 +103,7 @@ async fn check(refusal: Option<Refusal>) {
     let expected = changed.iter().map(|number| (format!("ns/map-{number:03}"), "first->second".to_owned()));
     let expected: BTreeMap<String, String> =
         expected.chain(removed.iter().map(|number| (format!("ns/map-{number:03}"), "-".to_owned()))).collect();
-    assert_eq!(*events.lock(), expected, "what has not changed is not told again");
+    assert_eq!(*events.lock(), expected, "no event repeats what has not changed");
     assert!(ALIVE.get().1 <= MOST, "{} objects were whole at one time", ALIVE.get().1);
 
     let read: Vec<(String, String)> = informer.lister().list().iter().map(|object| text(object)).collect();
