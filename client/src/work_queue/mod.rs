@@ -6,12 +6,14 @@
 
 mod metrics;
 pub mod rate_limit;
+mod ready;
 
 use crate::work_queue::metrics::QueueMetrics;
 use crate::work_queue::rate_limit::RateLimiter;
+use crate::work_queue::ready::Ready;
 use component_base::env::Env;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -36,9 +38,8 @@ struct Shared<Key> {
 }
 
 struct State<Key> {
-    /// Ready keys in order of arrival, with the time at which they became ready.
-    queue: VecDeque<(Key, Instant)>,
-    /// Keys that are in `queue`, or were added while being processed.
+    ready: Ready<Key>,
+    /// Keys that are in `ready`, or were added while being processed.
     dirty: BTreeSet<Key>,
     /// Keys being processed, with the time at which they were taken.
     processing: BTreeMap<Key, Instant>,
@@ -98,7 +99,7 @@ impl<Key: Ord + Clone> State<Key> {
     }
 
     fn enqueue(&mut self, key: Key, now: Instant) {
-        self.queue.push_back((key, now));
+        self.ready.push(key, now);
         self.metrics.depth.inc();
     }
 
@@ -109,7 +110,7 @@ impl<Key: Ord + Clone> State<Key> {
     }
 
     fn pop(&mut self, now: Instant) -> Option<Key> {
-        let (key, since) = self.queue.pop_front()?;
+        let (key, since) = self.ready.pop()?;
         self.metrics.depth.dec();
         self.metrics.waited.observe(now.duration_since(since).as_secs_f64());
         self.dirty.remove(&key);
@@ -146,7 +147,7 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
     pub fn with_limiter(env: &Env, name: &'static str, limiter: RateLimiter<Key>) -> Self {
         let delayed = Delayed { by_time: BTreeMap::new(), by_key: BTreeMap::new(), sequence: 0 };
         let state = State {
-            queue: VecDeque::new(),
+            ready: Ready::new(),
             dirty: BTreeSet::new(),
             processing: BTreeMap::new(),
             delayed,
@@ -162,6 +163,12 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
 
     pub fn name(&self) -> &'static str {
         self.shared.name
+    }
+
+    /// Hands out the keys that `prefers` returns true for before the others, which get a sixteenth of the turns at least.
+    /// `prefers` is called when a key becomes ready, and must not use the queue.
+    pub fn prefer(&self, prefers: impl Fn(&Key) -> bool + Send + Sync + 'static) {
+        self.shared.state.lock().ready.prefer(Box::new(prefers));
     }
 
     /// Makes a key ready. A queued key keeps its place; one that is being processed becomes ready again when it is `done`.
@@ -223,7 +230,7 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         state.add_due(now);
         match state.pop(now) {
             Some(key) => {
-                if !state.queue.is_empty() {
+                if !state.ready.is_empty() {
                     // Several keys may have become due at once, while only one worker was woken.
                     self.shared.changed.notify_one();
                 }
@@ -263,7 +270,7 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         let now = self.shared.env.now();
         let mut state = self.shared.state.lock();
         state.add_due(now);
-        state.queue.len()
+        state.ready.len()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -26,6 +26,22 @@ async fn keys_come_in_order_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn preferred_keys_come_first_and_leave_turns_to_the_others() {
+    let queue = WorkQueue::<u32>::new(&Env::simulated(1), "test");
+    queue.prefer(|key| key % 2 == 0);
+    (1..=40).for_each(|key| queue.add(key));
+    assert_eq!(queue.len(), 40);
+    let mut order = Vec::new();
+    while let Some(Some(key)) = queue.get().now_or_never() {
+        queue.done(&key);
+        order.push(key);
+    }
+    let even = |from: u32, to: u32| (from..=to).filter(|key| key % 2 == 0);
+    let expected = even(2, 30).chain([1]).chain(even(32, 40)).chain((3..40).filter(|key| key % 2 == 1));
+    assert_eq!(order, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_in_process_comes_back_only_after_it_is_done() {
     let queue = queue(&Env::simulated(1));
     queue.add("a");

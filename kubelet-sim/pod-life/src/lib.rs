@@ -44,3 +44,6 @@ pub mod lifecycle;
 // The statuses that were written, and the patch that writes the next one.
 pub mod memory;
 pub mod patch;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -160,6 +160,11 @@ impl PodMemory {
         events.into_iter().filter(|event| known.recorded.insert(event.occurrence.clone())).collect()
     }
 
+    /// Returns true while something is remembered of a pod, that is from its first write until it has settled.
+    pub fn knows(&self, key: &str) -> bool {
+        self.0.lock().contains_key(key)
+    }
+
     pub fn forget(&self, key: &str) {
         self.0.lock().remove(key);
     }

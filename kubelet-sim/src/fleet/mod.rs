@@ -98,7 +98,7 @@ pub struct Fleet {
     recorder: Recorder,
     nodes: Lister<Node>,
     pods: Lister<Pod>,
-    memory: PodMemory,
+    memory: Arc<PodMemory>,
     static_pods: StaticPods,
     runtime: Runtime,
     objects: ObjectCache,
@@ -145,13 +145,19 @@ impl Fleet {
         let failures = FailureSchedule::new(settings.failure_models.clone(), failure_draws(&env));
         let machines = Machines::new(&plans, failures, env.now());
         let members = Members::new(plans.into_iter().map(kubelet));
+        let memory = Arc::new(PodMemory::default());
+        let pod_queue = WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY));
+        // A pod that has begun to start goes on before the next one begins. While more pods start than the machine can
+        // write, few are in between, and what is remembered of those in between is most of what pods take.
+        let known = memory.clone();
+        pod_queue.prefer(move |key: &String| known.knows(key));
         let fleet = Arc::new(Fleet {
             members,
             machines,
             recorder,
             nodes: nodes.lister(),
             pods: pods.lister(),
-            memory: PodMemory::default(),
+            memory,
             static_pods: StaticPods::default(),
             runtime: Runtime::default(),
             objects: ObjectCache::default(),
@@ -163,7 +169,7 @@ impl Fleet {
             stage_runs: StageRuns::new(stages::draws(&env)),
             rules: RwLock::default(),
             node_queue: WorkQueue::with_limiter(&env, "nodes", limiter(NODE_RETRY)),
-            pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
+            pod_queue,
             random: env.random("kubelet-sim/jitter"),
             changes: watch::Sender::new(()),
             pressure: PressureSettings {

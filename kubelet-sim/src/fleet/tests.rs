@@ -15,6 +15,7 @@ mod devices;
 mod rivals;
 mod machines;
 mod stages;
+mod reference;
 
 const AUTHORITY: &str = "apiserver:6443";
 

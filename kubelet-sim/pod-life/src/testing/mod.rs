@@ -1,0 +1,3 @@
+//! What tests of this crate and of `kubelet-sim` share.
+
+pub mod reference;
