@@ -3,12 +3,12 @@
 //! Corresponds to EventCorrelator of k8s.io/client-go/tools/record/events_cache.go, with its defaults.
 
 use super::Occurrence;
+use super::fingerprint::Fingerprint;
 use super::lru::Lru;
 use crate::token_bucket::TokenBucket;
 use proto::kinds::jiff::{SignedDuration, Timestamp};
 use proto::kinds::metav1::Time;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 /// Most cached objects, reasons and messages.
@@ -23,13 +23,14 @@ const SPAM_QPS: f64 = 1.0 / 300.0;
 const COMBINED: &str = "(combined from similar events): ";
 
 pub(super) struct Correlator {
-    similar: Lru<Similar>,
-    seen: Lru<Seen>,
-    spam: Lru<TokenBucket>,
+    similar: Lru<Fingerprint, Similar>,
+    seen: Lru<Fingerprint, Seen>,
+    spam: Lru<Fingerprint, TokenBucket>,
 }
 
 struct Similar {
-    messages: BTreeSet<String>,
+    /// Different messages, at most `MAX_SIMILAR`.
+    messages: Vec<Fingerprint>,
     last_at: Timestamp,
 }
 
@@ -67,35 +68,38 @@ impl Correlator {
 
     pub(super) fn correlate(&mut self, event: Occurrence, now: Instant) -> Correlated {
         let source = source_key(&event);
-        let (event, key) = self.combine(event, &source);
-        let correlated = self.count(event, &key);
-        let spam = self.spam.get_or_insert_with(&source, || TokenBucket::new(SPAM_QPS, SPAM_BURST, now));
+        let (event, key) = self.combine(event, source);
+        let correlated = self.count(event, key);
+        let spam = self.spam.get_or_insert_with(source, || TokenBucket::new(SPAM_QPS, SPAM_BURST, now));
         if spam.try_take(now) { correlated } else { Correlated::Skip }
     }
 
     /// Combines messages: after ten different ones of one reason within ten minutes, further ones become one event.
-    fn combine(&mut self, mut event: Occurrence, source: &str) -> (Occurrence, String) {
+    fn combine(&mut self, mut event: Occurrence, source: Fingerprint) -> (Occurrence, Fingerprint) {
         let spec = &event.spec;
-        let of_reason = join(&[source, spec.event_type.as_str(), &spec.reason]);
+        let of_reason = source.and(&[spec.event_type.as_str(), &spec.reason]);
         let now = event.last_at;
-        let fresh = || Similar { messages: BTreeSet::new(), last_at: now };
-        let similar = self.similar.get_or_insert_with(&of_reason, fresh);
+        let fresh = || Similar { messages: Vec::new(), last_at: now };
+        let similar = self.similar.get_or_insert_with(of_reason, fresh);
         if now.duration_since(similar.last_at) > SIMILAR_INTERVAL {
             *similar = fresh();
         }
-        similar.messages.insert(spec.message.clone());
+        let message = Fingerprint::of(&[&spec.message]);
+        if !similar.messages.contains(&message) {
+            similar.messages.push(message);
+        }
         similar.last_at = now;
         if similar.messages.len() < MAX_SIMILAR {
-            let key = join(&[&of_reason, &spec.regarding.field_path, &spec.message]);
+            let key = of_reason.and(&[&spec.regarding.field_path, &spec.message]);
             return (event, key);
         }
-        // The set need not grow beyond the limit.
-        similar.messages.pop_first();
+        // The list need not grow beyond the limit.
+        similar.messages.pop();
         event.spec.message = format!("{COMBINED}{}", event.spec.message);
         (event, of_reason)
     }
 
-    fn count(&mut self, mut event: Occurrence, key: &str) -> Correlated {
+    fn count(&mut self, mut event: Occurrence, key: Fingerprint) -> Correlated {
         let seen = self.seen.get_or_insert_with(key, Seen::default);
         seen.count += 1;
         if seen.count == 1 {
@@ -116,9 +120,9 @@ impl Correlator {
 }
 
 /// Returns the key of an event's source and object.
-fn source_key(event: &Occurrence) -> String {
+fn source_key(event: &Occurrence) -> Fingerprint {
     let regarding = &event.spec.regarding;
-    join(&[
+    Fingerprint::of(&[
         &event.component,
         &event.host,
         &regarding.kind,
@@ -127,11 +131,6 @@ fn source_key(event: &Occurrence) -> String {
         &regarding.uid,
         &regarding.api_version,
     ])
-}
-
-/// Joins parts by a character that no name contains, so that `a`+`bc` and `ab`+`c` differ.
-fn join(parts: &[&str]) -> String {
-    parts.join("\u{0}")
 }
 
 #[cfg(test)]

@@ -3,33 +3,31 @@
 //! Corresponds to k8s.io/utils/lru.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-pub(super) struct Lru<V> {
+pub(super) struct Lru<K, V> {
     capacity: usize,
     /// Values with the tick of their last use.
-    entries: BTreeMap<Arc<str>, (u64, V)>,
-    by_use: BTreeMap<u64, Arc<str>>,
+    entries: BTreeMap<K, (u64, V)>,
+    by_use: BTreeMap<u64, K>,
     tick: u64,
 }
 
-impl<V> Lru<V> {
+impl<K: Ord + Copy, V> Lru<K, V> {
     pub(super) fn new(capacity: usize) -> Self {
         Self { capacity, entries: BTreeMap::new(), by_use: BTreeMap::new(), tick: 0 }
     }
 
     /// Returns the value of a key, made if there is none; counts as a use.
-    pub(super) fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
+    pub(super) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.tick += 1;
-        let known = self.entries.get(key).and_then(|(used, _)| self.by_use.remove(used));
+        let known = self.entries.get(&key).and_then(|(used, _)| self.by_use.remove(used));
         if known.is_none()
             && self.entries.len() >= self.capacity
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
             self.entries.remove(&oldest);
         }
-        let key: Arc<str> = known.unwrap_or_else(|| key.into());
-        self.by_use.insert(self.tick, key.clone());
+        self.by_use.insert(self.tick, key);
         let entry = self.entries.entry(key).or_insert_with(|| (0, make()));
         entry.0 = self.tick;
         &mut entry.1

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to k8s.io/client-go/tools/record.
 
+mod fingerprint;
 mod names;
-mod correlator;
 mod lru;
+mod correlator;
 mod writer;
 
 use crate::client::Client;

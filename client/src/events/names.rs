@@ -3,6 +3,7 @@
 //! Corresponds to makeEvent of k8s.io/client-go/tools/record: the object's name, and the time in hexadecimal.
 
 use super::EventSpec;
+use super::fingerprint::Fingerprint;
 use component_base::rng::Random;
 use proto::kinds::jiff::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,23 +39,14 @@ impl Names {
 
 /// Returns the name of an event that several processes may record: it follows from what the event says about which object.
 pub(super) fn shared(spec: &EventSpec) -> String {
-    let says = fingerprint(&[&spec.regarding.uid, spec.event_type.as_str(), &spec.reason, &spec.message]);
-    name(&spec.regarding.name, says)
+    let says = Fingerprint::of(&[&spec.regarding.uid, spec.event_type.as_str(), &spec.reason, &spec.message]);
+    name(&spec.regarding.name, says.short())
 }
 
 fn name(object: &str, number: u64) -> String {
     // Valid names are ASCII; the server refuses others.
     let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
     format!("{object}.{number:016x}")
-}
-
-/// Returns the FNV-1a hash of texts. It is the same in every process and on every machine.
-fn fingerprint(texts: &[&str]) -> u64 {
-    const START: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x100_0000_01b3;
-    // A byte that no text contains separates them.
-    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
-    bytes.fold(START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]
