@@ -39,3 +39,5 @@ mod calculator_tests;
 mod plan_tests;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod rounds;
