@@ -2,8 +2,8 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
+use crate::autoscaler_options::AutoscalerOptions;
 use crate::flags::KubeControllerManager;
-use crate::horizontal_pod_autoscaler::options::AutoscalerOptions;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
 use component_base::duration::parse_duration;

@@ -6,13 +6,13 @@ use super::calculator::{Calculator, Tolerances};
 use super::mapper::Mapper;
 use super::memory::Memory;
 use super::metrics_api::MetricsApi;
-use super::options::AutoscalerOptions;
-use super::plan::{Observed, Target, bounds, is_status_update, needs_metrics, plan, plan_failed_resize};
+use super::plan::{Observed, Target, bounds, needs_metrics, plan, plan_failed_resize};
 use super::pods::Readiness;
 use super::recommendation::Recommendation;
 use super::target::{Scale, read, refreshed, resized_to};
 use super::{selection, source};
 use crate::actions;
+use crate::autoscaler_options::AutoscalerOptions;
 use crate::context::{Actor, Running};
 use crate::descriptor::Setup;
 use crate::discovery::Discovered;
@@ -184,7 +184,7 @@ impl Reconciler for Controller {
             return Some(plan_failed_resize(observed, &self.options, &text, now));
         }
         // The status of an autoscaler that is gone is nobody's loss.
-        let is_told = is_status_update(&error.failed) && !error.cause.is_not_found();
+        let is_told = matches!(error.failed, Action::UpdateStatus { .. }) && !error.cause.is_not_found();
         is_told.then(|| Plan::of([actions::warning(&*observed.autoscaler, "FailedUpdateStatus", text)]))
     }
 }

@@ -4,8 +4,6 @@
 //! a size from each metric (`source`, `calculator`). The largest counts. Recent recommendations damp it, and policies
 //! limit it (`behavior`). Corresponds to pkg/controller/podautoscaler.
 
-pub mod options;
-
 // What is read.
 pub mod mapper;
 pub mod target;
@@ -38,6 +36,6 @@ mod calculator_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(test)]
-mod rounds;
+mod round_tests;

@@ -4,12 +4,12 @@
 
 use super::behavior::{Bounds, Change, Limited};
 use super::history::History;
-use super::options::AutoscalerOptions;
 use super::recommendation::{Recommendation, Verdict};
 use super::status::{ABLE_TO_SCALE, Draft, SCALING_ACTIVE, SCALING_LIMITED};
 use super::target::Scale;
 use crate::actions;
-use client::{Action, Plan};
+use crate::autoscaler_options::AutoscalerOptions;
+use client::Plan;
 use jiff::Timestamp;
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
 use std::sync::Arc;
@@ -158,9 +158,4 @@ fn decide(
         std::cmp::Ordering::Equal => String::new(),
     };
     Decision::Resize { replicas, reason }
-}
-
-/// Returns true if an action writes the status of an autoscaler.
-pub fn is_status_update(action: &Action) -> bool {
-    matches!(action, Action::UpdateStatus { .. })
 }

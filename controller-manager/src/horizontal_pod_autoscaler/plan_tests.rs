@@ -4,11 +4,12 @@
 
 use super::fixture::autoscaler;
 use super::history::History;
-use super::options::AutoscalerOptions;
 use super::plan::{Observed, Target, plan, plan_failed_resize};
 use super::recommendation::{Recommendation, Verdict};
 use super::target::Scale;
+use crate::autoscaler_options::AutoscalerOptions;
 use crate::fixture::at;
+use crate::options::Settings;
 use client::{Action, Plan};
 use expect_test::{Expect, expect};
 use proto::Gvr;
@@ -16,6 +17,10 @@ use proto::Kind;
 use proto::kinds::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricStatus};
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+fn options() -> AutoscalerOptions {
+    Settings::default().autoscaling
+}
 
 fn target(wanted: i32, verdict: Verdict) -> Result<Target, String> {
     let object = json!({
@@ -41,7 +46,7 @@ fn observed(spec: Value, target: Result<Target, String>) -> Observed {
 }
 
 fn planned(observed: &Observed) -> Plan {
-    plan(observed, &AutoscalerOptions::default(), at(100))
+    plan(observed, &options(), at(100))
 }
 
 /// Prints a plan, with the conditions of the status in lines of their own.
@@ -65,7 +70,7 @@ fn shown(plan: &Plan) -> String {
 
 fn check(observed: &Observed, expected: Expect) {
     let plan = planned(observed);
-    assert_eq!(plan.requeue_after, Some(AutoscalerOptions::default().sync_period()));
+    assert_eq!(plan.requeue_after, Some(options().sync_period()));
     expected.assert_eq(&shown(&plan));
 }
 
@@ -204,7 +209,7 @@ fn an_ambiguous_selector_is_told() {
 #[test]
 fn a_size_that_could_not_be_written_is_told() {
     let observed = observed(json!({}), target(2, size(4)));
-    let plan = plan_failed_resize(&observed, &AutoscalerOptions::default(), "quota exceeded", at(100));
+    let plan = plan_failed_resize(&observed, &options(), "quota exceeded", at(100));
     expect![[r#"
         event Warning FailedRescale HorizontalPodAutoscaler default/web: New size: 4; reason: cpu resource utilization (percentage of request) above target; error: quota exceeded
         status: 2 -> 0

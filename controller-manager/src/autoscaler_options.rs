@@ -36,10 +36,3 @@ impl AutoscalerOptions {
         self.horizontal_pod_autoscaler_sync_period.max(SHORTEST_PERIOD)
     }
 }
-
-impl Default for AutoscalerOptions {
-    /// The defaults of the command line.
-    fn default() -> Self {
-        component_base::options::defaults()
-    }
-}

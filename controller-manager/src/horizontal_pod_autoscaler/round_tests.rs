@@ -2,9 +2,10 @@
 //!
 //! Corresponds to pkg/controller/podautoscaler/horizontal_test.go and metrics/client_test.go.
 
+use super::controller;
 use super::fixture::{autoscaler, requesting};
 use crate::context::Context;
-use crate::controllers::CONTROLLERS;
+use crate::descriptor::{ControllerDescriptor, reads, triggers};
 use crate::options::Settings;
 use bytes::Bytes;
 use client::Client;
@@ -13,6 +14,8 @@ use component_base::env::Env;
 use component_base::http::{Body, HttpService, read_all};
 use http::{Method, Request, Response};
 use parking_lot::Mutex;
+use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
+use proto::kinds::api::core::v1::Pod;
 use proto::{Kind, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,6 +28,16 @@ const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/web/scale";
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods";
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default";
 const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default";
+const ROW: ControllerDescriptor = ControllerDescriptor {
+    name: "autoscaler",
+    aliases: &[],
+    service_account: None,
+    component: "horizontal-pod-autoscaler",
+    queues: &["horizontalpodautoscaler"],
+    informers: &[triggers::<HorizontalPodAutoscaler>(), reads::<Pod>()],
+    on_by_default: true,
+    start: controller::start,
+};
 /// Time in which an autoscaler has four rounds.
 const MINUTE: Duration = Duration::from_secs(65);
 
@@ -143,8 +156,7 @@ impl World {
         self.server.put("horizontalpodautoscalers.autoscaling", autoscaler(spec).encode());
         let client = Client::from_service(env, self.service(), "test");
         let context = Context::new(&client, Settings { use_service_account_credentials: false, ..Settings::default() });
-        let row = CONTROLLERS.iter().find(|row| row.is_named("horizontalpodautoscaling")).unwrap();
-        let running = row.start(&context);
+        let running = ROW.start(&context);
         context.informers.start();
         env.spawn(running);
         env.sleep(MINUTE).await;
