@@ -24,6 +24,7 @@ use proto::Kind;
 use proto::kinds::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscaler};
 use proto::kinds::api::core::v1::Pod;
 use proto::meta::quantity::Quantity;
+use std::sync::Arc;
 
 /// Attempts to change a size that others write to at the same time, as client-go's DefaultRetry.
 const RESIZE_ATTEMPTS: u32 = 5;
@@ -72,12 +73,12 @@ impl Controller {
         let scale = read(client, &discovered, autoscaler.namespace(), reference).await?;
         let history = self.memory.history(&autoscaler.key(), scale.wanted(), client.env().wall());
         let recommendation = if needs_metrics(bounds(autoscaler), scale.wanted()) {
-            match selection::pods(&scale, &autoscaler.key(), &self.memory, &self.pods) {
+            Some(match selection::pods(&scale, &autoscaler.key(), &self.memory, &self.pods) {
                 Ok(pods) => self.recommendation(client, &discovered, autoscaler, &scale, &pods).await,
                 Err(recommendation) => recommendation,
-            }
+            })
         } else {
-            Recommendation::default()
+            None
         };
         Ok(Target { scale, recommendation, history })
     }
@@ -89,7 +90,7 @@ impl Controller {
         discovered: &Discovered,
         autoscaler: &HorizontalPodAutoscaler,
         scale: &Scale,
-        pods: &[std::sync::Arc<Pod>],
+        pods: &[Arc<Pod>],
     ) -> Recommendation {
         let api = MetricsApi { client, discovered, namespace: autoscaler.namespace(), pods: scale.selector() };
         let mut proposals = Vec::new();
@@ -166,7 +167,7 @@ impl Reconciler for Controller {
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
         let now = actor.client.env().wall();
         let target = observed.target.as_ref().ok();
-        if let Some(size) = target.and_then(|target| target.recommendation.size()) {
+        if let Some(size) = target.and_then(|target| target.recommendation.as_ref()?.size()) {
             self.memory.with_history(key, |history| history.recommend(size, now));
         }
         for action in &plan.actions {

@@ -25,8 +25,8 @@ pub struct Observed {
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     pub scale: Scale,
-    /// What the metrics ask for; the default if nobody asked them.
-    pub recommendation: Recommendation,
+    /// What the metrics ask for; `None` if the bounds decide without them.
+    pub recommendation: Option<Recommendation>,
     pub history: History,
 }
 
@@ -67,7 +67,7 @@ pub fn plan(observed: &Observed, options: &AutoscalerOptions, now: Timestamp) ->
         }
     };
     let decision = decide(&mut draft, autoscaler, target, options, now);
-    for (reason, message) in &target.recommendation.warnings {
+    for (reason, message) in target.recommendation.iter().flat_map(|asked| &asked.warnings) {
         plan.push(actions::warning(autoscaler, reason, message));
     }
     match decision {
@@ -115,7 +115,7 @@ fn decide(
     let got = "the HPA controller was able to get the target's current scale";
     draft.set(ABLE_TO_SCALE, true, "SucceededGetScale", got);
     let (bounds, wanted) = (bounds(autoscaler), target.scale.wanted());
-    draft.observe(wanted, target.recommendation.statuses.clone());
+    draft.observe(wanted, target.recommendation.as_ref().and_then(|asked| asked.statuses.clone()));
     if wanted == 0 && bounds.min != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
         draft.set(SCALING_ACTIVE, false, "ScalingDisabled", message);
@@ -129,7 +129,8 @@ fn decide(
         let reason = "Current number of replicas below Spec.MinReplicas".to_owned();
         return Decision::Resize { replicas: bounds.min, reason };
     }
-    let (recommended, metric) = match &target.recommendation.verdict {
+    let Some(recommendation) = &target.recommendation else { return Decision::Stay };
+    let (recommended, metric) = match &recommendation.verdict {
         Verdict::Size { replicas, metric } => ((*replicas).max(0), metric),
         Verdict::Unknown { reason, message, error } => {
             draft.set(SCALING_ACTIVE, false, reason, message);

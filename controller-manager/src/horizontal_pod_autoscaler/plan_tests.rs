@@ -33,7 +33,7 @@ fn target(wanted: i32, verdict: Verdict) -> Result<Target, String> {
         Verdict::Unknown { reason, message, .. } => vec![(*reason, message.clone())],
         Verdict::Size { .. } => Vec::new(),
     };
-    let recommendation = Recommendation { warnings, statuses: Some(vec![MetricStatus::default()]), verdict };
+    let recommendation = Some(Recommendation { warnings, statuses: Some(vec![MetricStatus::default()]), verdict });
     Ok(Target { scale, recommendation, history: History::default() })
 }
 
@@ -106,10 +106,8 @@ fn a_target_shrinks_as_far_as_it_may() {
 
 #[test]
 fn a_target_out_of_its_bounds_comes_back_without_metrics() {
-    let none = Verdict::Unknown { reason: "", message: String::new(), error: String::new() };
     let first = |spec: Value, wanted: i32| {
-        let mut target = target(wanted, none.clone()).unwrap();
-        target.recommendation = Recommendation::default();
+        let target = Target { recommendation: None, ..target(wanted, size(5)).unwrap() };
         let plan = planned(&observed(spec, Ok(target)));
         plan.actions
             .into_iter()
@@ -187,7 +185,7 @@ fn without_metrics_nothing_happens() {
 fn an_ambiguous_selector_is_told() {
     let error = "pods by selector app=web are controlled by multiple HPAs: [default/a default/web]";
     let mut target = target(3, size(5)).unwrap();
-    target.recommendation = Recommendation::without_pods("AmbiguousSelector", error);
+    target.recommendation = Some(Recommendation::without_pods("AmbiguousSelector", error));
     check(
         &observed(json!({}), Ok(target.clone())),
         expect![[r#"
@@ -198,7 +196,7 @@ fn an_ambiguous_selector_is_told() {
               ScalingActive=False AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: [default/a default/web]
         "#]],
     );
-    target.recommendation = Recommendation::without_pods("SelectorRequired", "selector is required");
+    target.recommendation = Some(Recommendation::without_pods("SelectorRequired", "selector is required"));
     let text = shown(&planned(&observed(json!({}), Ok(target))));
     assert!(
         text.contains("ScalingActive=False InvalidSelector: the HPA target's scale is missing a selector"),

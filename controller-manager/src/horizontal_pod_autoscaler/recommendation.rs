@@ -6,7 +6,7 @@ use super::source::{Failure, Proposal};
 use proto::kinds::api::autoscaling::v2::MetricStatus;
 
 /// The result of one look at an autoscaler's metrics.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
     /// The reasons and messages of warnings, in order.
     pub warnings: Vec<(&'static str, String)>,
@@ -21,13 +21,6 @@ pub enum Verdict {
     Size { replicas: i32, metric: String },
     /// The reason and message of the condition `ScalingActive`, and the text of the event that says so.
     Unknown { reason: &'static str, message: String, error: String },
-}
-
-impl Default for Verdict {
-    /// Nothing was asked.
-    fn default() -> Self {
-        Self::Unknown { reason: "InvalidMetricSourceType", message: String::new(), error: String::new() }
-    }
 }
 
 impl Recommendation {
