@@ -48,6 +48,7 @@ use storage::memory::Memory;
 use storage::metered::Metered;
 use strategy::allocation;
 use strategy::allocation::ServiceNetwork;
+use strategy::write_context::Gates;
 use tokio_util::sync::CancellationToken;
 
 /// Host name of a simulated server in the in-process network.
@@ -162,8 +163,9 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
         Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
     });
     let storage: Arc<dyn Storage> = Metered::new(&env, storage, names);
-    let registry =
-        Arc::new(Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network));
+    let gates = Gates { hpa_scale_to_zero: config.original.is_gate_on("HPAScaleToZero") };
+    let registry = Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network, gates);
+    let registry = Arc::new(registry);
     for resource in catalogue.rows() {
         if let Some(row) = registry.start_row(resource.clone(), crd::strategies::of(resource)) {
             registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));

@@ -8,12 +8,13 @@ use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
-    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
-    root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
+    garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
+    resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
     validatingadmissionpolicy_status,
 };
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
@@ -202,6 +203,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         ],
         on_by_default: true,
         start: disruption::controller::start,
+    },
+    ControllerDescriptor {
+        name: "horizontal-pod-autoscaler-controller",
+        aliases: &["horizontalpodautoscaling"],
+        service_account: Some("horizontal-pod-autoscaler"),
+        component: "horizontal-pod-autoscaler",
+        queues: &["horizontalpodautoscaler"],
+        informers: &[triggers::<HorizontalPodAutoscaler>(), reads::<Pod>()],
+        on_by_default: true,
+        start: horizontal_pod_autoscaler::controller::start,
     },
     ControllerDescriptor {
         name: "clusterrole-aggregation-controller",

@@ -5,6 +5,7 @@
 use crate::context::{Actor, Context, Running};
 use crate::options::Settings;
 use crate::reconcile::{self, PeriodicReconciler, Reconciler};
+use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informer, Informers, Lister, WorkQueue};
 use component_base::env::Env;
 use proto::{Gvr, Kind};
@@ -146,6 +147,12 @@ impl Setup<'_> {
     pub fn queue(&self) -> WorkQueue<String> {
         let [queue] = self.queues();
         queue
+    }
+
+    /// Creates the work queue of a row that names one, in which a key that failed waits for a fixed time.
+    pub fn queue_with_fixed_delay(&self, delay: Duration) -> WorkQueue<String> {
+        let [name] = self.descriptor.queues.try_into().expect("the row names one queue");
+        WorkQueue::with_limiter(self.env, name, RateLimiter::per_key(delay, delay))
     }
 
     /// Returns an informer of the row. The first call registers all informers of the row, in its order. A controller

@@ -7,6 +7,7 @@ use client::{Client, Error};
 use http::Method;
 use proto::{Gvk, Gvr};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
@@ -35,6 +36,8 @@ impl ApiResource {
 pub struct Discovered {
     /// Sorted by group and resource, the preferred version of each first.
     pub resources: Vec<ApiResource>,
+    /// Versions of each group, the preferred one first. A group may serve no resource at present.
+    pub versions: BTreeMap<String, Vec<String>>,
     /// `group/version` of the groups whose aggregated API server does not answer.
     pub stale: Vec<String>,
 }
@@ -121,6 +124,7 @@ impl Discovered {
         for Group { metadata, versions } in groups.items {
             let group = metadata.name;
             for version in versions {
+                self.versions.entry(group.clone()).or_default().push(version.version.clone());
                 if version.freshness == "Stale" {
                     self.stale.push(proto::gvk::api_version(&group, &version.version));
                 }
@@ -167,6 +171,7 @@ mod tests {
         assert_eq!(preferred, ["autoscaling/v2, Resource=horizontalpodautoscalers", "autoscaling/v1, Resource=others"]);
         assert_eq!(discovered.resources[1].gvk, Gvk::new("autoscaling", "v1", "HorizontalPodAutoscaler"));
         assert_eq!(discovered.stale, ["autoscaling/v1"]);
+        assert_eq!(discovered.versions["autoscaling"], ["v2", "v1"]);
         assert!(
             discovered.resources[0].has_verbs(&["list"]) && !discovered.resources[0].has_verbs(&["list", "delete"])
         );

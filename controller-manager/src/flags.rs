@@ -136,12 +136,12 @@ const SIGNING: &[Flag] = &[
 ];
 
 const AUTOSCALING: &[Flag] = &[
-    none("concurrent-horizontal-pod-autoscaler-syncs", Int, "5"),
-    none("horizontal-pod-autoscaler-cpu-initialization-period", Duration, "5m0s"),
-    none("horizontal-pod-autoscaler-downscale-stabilization", Duration, "5m0s"),
-    none("horizontal-pod-autoscaler-initial-readiness-delay", Duration, "30s"),
-    none("horizontal-pod-autoscaler-sync-period", Duration, "15s"),
-    none("horizontal-pod-autoscaler-tolerance", Float, "0.1"),
+    works("concurrent-horizontal-pod-autoscaler-syncs", Int, "5"),
+    works("horizontal-pod-autoscaler-cpu-initialization-period", Duration, "5m0s"),
+    works("horizontal-pod-autoscaler-downscale-stabilization", Duration, "5m0s"),
+    works("horizontal-pod-autoscaler-initial-readiness-delay", Duration, "30s"),
+    works("horizontal-pod-autoscaler-sync-period", Duration, "15s"),
+    works("horizontal-pod-autoscaler-tolerance", Float, "0.1"),
 ];
 
 const VOLUMES: &[Flag] = &[

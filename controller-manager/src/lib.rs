@@ -8,6 +8,7 @@
 pub mod controllers;
 pub mod descriptor;
 pub mod signers;
+pub mod autoscaler_options;
 pub mod options;
 pub mod flags;
 pub mod manager;
@@ -26,6 +27,7 @@ pub mod pod_template;
 pub mod template_hash;
 pub mod service;
 pub mod discovery;
+pub mod selector_text;
 
 // Workloads.
 pub mod replicaset;
@@ -34,6 +36,7 @@ pub mod job;
 pub mod cronjob;
 pub mod ttl_after_finished;
 pub mod disruption;
+pub mod horizontal_pod_autoscaler;
 
 // Services.
 pub mod endpoints;

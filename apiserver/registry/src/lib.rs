@@ -49,7 +49,7 @@ use std::sync::{Arc, OnceLock};
 use storage::{Change, Key, Outcome, Storage, Write};
 use strategy::Strategy;
 use strategy::allocation::ServiceNetwork;
-use strategy::write_context::WriteContext;
+use strategy::write_context::{Gates, WriteContext};
 
 /// The rows of all stored resources, and what they share: the store, admission and authorization.
 pub struct Registry {
@@ -64,6 +64,7 @@ pub struct Registry {
     authorization: OnceLock<Arc<Authorization>>,
     service_network: ServiceNetwork,
     encryption: Encryption,
+    gates: Gates,
 }
 
 impl Registry {
@@ -73,6 +74,7 @@ impl Registry {
         encryption: Encryption,
         catalogue: Arc<Catalogue>,
         service_network: ServiceNetwork,
+        gates: Gates,
     ) -> Self {
         Self {
             env: env.clone(),
@@ -84,6 +86,7 @@ impl Registry {
             authorization: OnceLock::new(),
             service_network,
             encryption,
+            gates,
         }
     }
 
@@ -160,6 +163,7 @@ impl Registry {
             dry_run: mutation.dry_run,
             now: self.env.wall(),
             random: &self.random,
+            gates: self.gates,
             warnings: Vec::new(),
         }
     }

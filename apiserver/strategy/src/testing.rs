@@ -5,7 +5,7 @@ pub mod generated;
 
 use crate::Strategy;
 use crate::kinds;
-use crate::write_context::WriteContext;
+use crate::write_context::{Gates, WriteContext};
 use component_base::env::Env;
 use proto::resources::{Catalogue, Resource, Target};
 use proto::schema::{apply_defaults, decode};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 struct Kind {
     target: Target,
     strategy: Arc<dyn Strategy>,
+    gates: Gates,
 }
 
 const BUILTIN: StrategyOf = |resource| kinds::of(resource);
@@ -30,7 +31,7 @@ impl Kind {
         let gvk = proto::Gvk::new(group, version, object["kind"].as_str().unwrap_or_default());
         let target = Catalogue::builtin().by_gvk(&gvk).unwrap_or_else(|| panic!("no kind {gvk}"));
         let strategy = strategy_of(&target.row);
-        Self { target, strategy }
+        Self { target, strategy, gates: Gates::default() }
     }
 
     /// Decodes and defaults an object and converts it to the storage version. Adds a valid name and namespace.
@@ -61,6 +62,7 @@ impl Kind {
             dry_run: false,
             now: env.wall(),
             random: &env.random("test"),
+            gates: self.gates,
             warnings: Vec::new(),
         })
     }
@@ -73,7 +75,15 @@ pub fn create(object: Value) -> Vec<String> {
 
 /// Returns the errors of a creation, with the strategies of another table.
 pub fn create_by(strategy_of: StrategyOf, object: Value) -> Vec<String> {
-    let kind = Kind::of(strategy_of, &object);
+    errors_of_create(&Kind::of(strategy_of, &object), object)
+}
+
+/// Returns the errors of a creation with these feature gates.
+pub fn create_with(gates: Gates, object: Value) -> Vec<String> {
+    errors_of_create(&Kind { gates, ..Kind::of(BUILTIN, &object) }, object)
+}
+
+fn errors_of_create(kind: &Kind, object: Value) -> Vec<String> {
     let mut object = kind.stored(object);
     let errors = kind.with_context("", |context| {
         kind.strategy.prepare_for_create(context, &mut object);

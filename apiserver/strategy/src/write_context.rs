@@ -9,6 +9,13 @@ use proto::meta::status::FieldError;
 use proto::resources::{Resource, Served};
 use request::UserInfo;
 
+/// The feature gates that change what is valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// HPAScaleToZero: a HorizontalPodAutoscaler may shrink its target to nothing.
+    pub hpa_scale_to_zero: bool,
+}
+
 /// The facts about a write, of any verb.
 pub struct WriteContext<'a> {
     pub user: &'a UserInfo,
@@ -24,6 +31,7 @@ pub struct WriteContext<'a> {
     pub dry_run: bool,
     pub now: Timestamp,
     pub random: &'a Random,
+    pub gates: Gates,
     /// Collected for the `Warning` headers of the answer.
     pub warnings: Vec<String>,
 }

@@ -1,7 +1,8 @@
 //! `--feature-gates`: the gates that a component knows, and those that may be changed.
 //!
-//! No gate switches anything here. Values are checked as the original checks them, so that a command line with a wrong
-//! name fails here too. A gate that is set to another value than its default logs a warning.
+//! Values are checked as the original checks them, so that a command line with a wrong name fails here too. Few gates
+//! switch anything here: `SWITCHES` lists them. Any other gate that is set to another value than its default logs a
+//! warning.
 //! Corresponds to k8s.io/component-base/featuregate.
 
 mod table;
@@ -15,6 +16,9 @@ use table::{KUBERNETES, LIBRARIES};
 /// Group of a gate whose name has no group.
 const DEFAULT_GROUP: &str = "kube";
 const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
+
+/// The gates that switch something here, each with the component whose command line it stands on.
+const SWITCHES: &[(&str, &str)] = &[("HPAScaleToZero", "kube-apiserver")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -92,14 +96,9 @@ fn pair_of(pair: &str, notation: Notation) -> Result<(String, bool), String> {
 /// Refuses values that the named original refuses; returns its warnings and those of this model.
 pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String> {
     let known = known_to(component);
-    let mut enabled: BTreeMap<&str, bool> = known.iter().map(|(name, gate)| (*name, gate.default)).collect();
+    let mut enabled = before_own_values(&known, asked);
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
-    for (all, stage) in [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)] {
-        if let Some(is_on) = asked.get(all) {
-            enabled.extend(known.values().filter(|gate| gate.stage == stage).map(|gate| (gate.name, *is_on)));
-        }
-    }
     for (name, is_on) in asked {
         let Some(gate) = known.get(name.as_str()) else { return Err(format!("unrecognized feature gate: {name}")) };
         if gate.is_locked && gate.default != *is_on {
@@ -109,7 +108,7 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
         }
         enabled.insert(gate.name, *is_on);
         warnings.extend(gate.removal_warning(*is_on));
-        if gate.default != *is_on {
+        if gate.default != *is_on && !SWITCHES.contains(&(gate.name, component)) {
             warnings
                 .push(format!("--feature-gates: {name}={is_on} is accepted as by {component}, and has no effect here"));
         }
@@ -122,6 +121,23 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
         [error] => Err(error.clone()),
         errors => Err(format!("[{}]", errors.join(", "))),
     }
+}
+
+/// Returns true if a gate of the named original is on. Its own value wins over those for all gates of its stage.
+pub fn is_on(component: &str, asked: &GateValues, name: &str) -> bool {
+    let by_stage = || before_own_values(&known_to(component), asked).get(name).copied();
+    asked.get(name).copied().or_else(by_stage).unwrap_or(false)
+}
+
+/// Returns the values of all gates by default and by `AllAlpha` and `AllBeta`.
+fn before_own_values(known: &BTreeMap<&'static str, &Gate>, asked: &GateValues) -> BTreeMap<&'static str, bool> {
+    let mut enabled: BTreeMap<&str, bool> = known.iter().map(|(name, gate)| (*name, gate.default)).collect();
+    for (all, stage) in [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)] {
+        if let Some(is_on) = asked.get(all) {
+            enabled.extend(known.values().filter(|gate| gate.stage == stage).map(|gate| (gate.name, *is_on)));
+        }
+    }
+    enabled
 }
 
 /// Returns the gates of a component, by name.

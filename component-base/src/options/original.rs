@@ -93,6 +93,11 @@ impl<O: Original> OriginalFlags<O> {
         self.given.contains(id)
     }
 
+    /// Returns true if a feature gate is on.
+    pub fn is_gate_on(&self, name: &str) -> bool {
+        feature_gates::is_on(O::NAME, &self.gates, name)
+    }
+
     /// Returns the version to report to clients.
     pub fn version(&self) -> &str {
         &self.version

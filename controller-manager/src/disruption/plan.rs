@@ -4,14 +4,14 @@
 
 use super::observe::Observed;
 use crate::intstr::{Round, scaled};
-use crate::{actions, clock, pod};
+use crate::{actions, clock, pod, selector_text};
 use client::{Action, Plan};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use proto::kinds::metav1::{Condition, LabelSelector, LabelSelectorRequirement, Time};
+use proto::kinds::metav1::{Condition, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,24 +63,9 @@ fn unmanaged(observed: &Observed) -> Option<Action> {
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status \
          of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods \
          please set \".spec.minAvailable\" field of the PDB to an integer value.",
-        selector.map_or("nil".to_owned(), format_as_go)
+        selector.map_or("nil".to_owned(), selector_text::as_go_prints)
     );
     (!observed.scales.unmanaged.is_empty()).then(|| actions::warning(&*observed.budget, "UnmanagedPods", message))
-}
-
-/// Formats a selector as Go prints it.
-fn format_as_go(selector: &LabelSelector) -> String {
-    let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}: {value},"));
-    let requirement = |requirement: &LabelSelectorRequirement| {
-        let values = requirement.values.as_deref().unwrap_or_default().join(" ");
-        let LabelSelectorRequirement { key, operator, .. } = requirement;
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    };
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
-        labels.collect::<String>(),
-        selector.match_expressions.iter().flatten().map(requirement).collect::<String>()
-    )
 }
 
 fn count(count: usize) -> i32 {
@@ -193,6 +178,7 @@ mod tests {
     use super::*;
     use crate::disruption::observe::Scales;
     use crate::fixture;
+    use proto::kinds::metav1::{LabelSelector, LabelSelectorRequirement};
 
     fn observed(
         min_available: Option<&str>,

@@ -111,7 +111,7 @@ mod tests {
     fn groups_that_do_not_answer_are_named() {
         let failure = |stale: &[&str]| {
             let stale = stale.iter().map(|group| (*group).to_owned()).collect();
-            partial_failure(&Discovered { resources: Vec::new(), stale })
+            partial_failure(&Discovered { stale, ..Discovered::default() })
         };
         assert_eq!(failure(&[]), None);
         let expected = "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server \

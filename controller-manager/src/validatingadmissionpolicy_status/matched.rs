@@ -72,7 +72,7 @@ mod tests {
             resource("apps", "v1", "deployments", "Deployment"),
             resource("apps", "v1", "replicasets", "ReplicaSet"),
         ];
-        Discovered { resources, stale: Vec::new() }
+        Discovered { resources, ..Discovered::default() }
     }
 
     fn matched(rules: Value) -> Vec<String> {

@@ -6,6 +6,7 @@ mod admission_policies;
 mod admission_webhooks;
 mod aggregation;
 mod audit;
+mod autoscaling;
 mod bad_etcd;
 mod bad_input;
 mod bad_requests;

@@ -3,7 +3,7 @@
 //! They show that validation reads only fields that the type defines: `At::field` panics at others in debug builds.
 
 use super::StrategyOf;
-use crate::write_context::WriteContext;
+use crate::write_context::{Gates, WriteContext};
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::resources::Resource;
@@ -137,6 +137,7 @@ pub fn validate_generated(strategy_of: StrategyOf, row: &Arc<Resource>, depth: u
                 dry_run: false,
                 now: env.wall(),
                 random: &random,
+                gates: Gates::default(),
                 warnings: Vec::new(),
             };
             strategy.validate(&context, &object);

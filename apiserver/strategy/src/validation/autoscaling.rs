@@ -24,11 +24,12 @@ const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods
 const MAX_STABILIZATION_S: i64 = 3600;
 const MAX_PERIOD_S: i64 = 1800;
 
-pub fn autoscaler(_context: &Context<'_>, autoscaler: &At<'_>, errors: &mut Errors) {
+pub fn autoscaler(context: &Context<'_>, autoscaler: &At<'_>, errors: &mut Errors) {
     let spec = autoscaler.field("spec");
     let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    if min.integer().is_some_and(|min| min < 1) {
-        errors.push(min.invalid("must be greater than or equal to 1"));
+    let least = if context.gates.hpa_scale_to_zero { 0 } else { 1 };
+    if min.integer().is_some_and(|min| min < least) {
+        errors.push(min.invalid(format!("must be greater than or equal to {least}")));
     }
     let max_replicas = max.integer().unwrap_or(0);
     if max_replicas < 1 {
@@ -38,7 +39,14 @@ pub fn autoscaler(_context: &Context<'_>, autoscaler: &At<'_>, errors: &mut Erro
         errors.push(max.invalid_as(&json!(max_replicas), "must be greater than or equal to `minReplicas`"));
     }
     target(&spec.field("scaleTargetRef"), errors);
-    spec.field("metrics").items().for_each(|metric| self::metric(&metric, errors));
+    let metrics = spec.field("metrics");
+    metrics.items().for_each(|metric| self::metric(&metric, errors));
+    // Without pods there is no metric of pods that could ask for some.
+    let lives_without_pods = |metric: At<'_>| metric.field("object").is_set() || metric.field("external").is_set();
+    if min.integer() == Some(0) && least == 0 && !metrics.items().any(lives_without_pods) {
+        let what = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.push(metrics.forbidden(what));
+    }
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {
         scaling_rules(&behavior.field(direction), errors);
@@ -235,8 +243,40 @@ pub fn budget_status(_context: &Context<'_>, budget: &At<'_>, _old: &At<'_>, err
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::create;
+    use crate::testing::{create, create_with};
+    use crate::write_context::Gates;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_gate_allows_to_shrink_to_nothing() {
+        let autoscaler = |min: i32, metric: Value| {
+            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+            json!({
+                "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+                "spec": {"minReplicas": min, "maxReplicas": 2, "scaleTargetRef": target, "metrics": [metric]},
+            })
+        };
+        let average = json!({"type": "AverageValue", "averageValue": "1"});
+        let external = json!({"type": "External", "external": {"metric": {"name": "m"}, "target": average}});
+        let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": average}});
+        let gates = Gates { hpa_scale_to_zero: true };
+        let nothing: [&str; 0] = [];
+        assert_eq!(create_with(gates, autoscaler(0, external.clone())), nothing);
+        assert_eq!(
+            create_with(gates, autoscaler(-1, external.clone())),
+            ["spec.minReplicas: Invalid value: -1: must be greater than or equal to 0"]
+        );
+        assert_eq!(
+            create_with(gates, autoscaler(0, cpu)),
+            [
+                "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas"
+            ]
+        );
+        assert_eq!(
+            create(autoscaler(0, external)),
+            ["spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"]
+        );
+    }
 
     fn autoscaler(metric: Value) -> Vec<String> {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});

@@ -137,6 +137,26 @@ fn many_gates_change_at_once_and_are_checked_together() {
 }
 
 #[test]
+fn a_gate_that_switches_something_is_no_cause_for_a_warning() {
+    let asked = |values: &str| parse([values], Notation::Grouped).unwrap();
+    let scale_to_zero = |component: &str, values: &str| is_on(component, &asked(values), "HPAScaleToZero");
+    assert_eq!(outcome("kube-apiserver", Notation::Grouped, &["HPAScaleToZero=true"]), Ok(vec![]));
+    let elsewhere = outcome("kube-controller-manager", Notation::Grouped, &["HPAScaleToZero=true"]);
+    assert_eq!(elsewhere, Ok(vec![no_effect("kube-controller-manager", "HPAScaleToZero=true")]));
+    for (values, expected) in [
+        ("", false),
+        ("HPAScaleToZero=true", true),
+        ("AllAlpha=true", true),
+        ("AllAlpha=true,HPAScaleToZero=false", false),
+        ("AllBeta=true", false),
+    ] {
+        assert_eq!(scale_to_zero("kube-apiserver", values), expected, "{values}");
+    }
+    let all: Vec<&Gate> = LIBRARIES.iter().chain(KUBERNETES).collect();
+    assert!(SWITCHES.iter().all(|(name, _)| all.iter().any(|gate| gate.name == *name)));
+}
+
+#[test]
 fn every_gate_stands_once_and_needs_gates_that_are_there() {
     let all: Vec<&Gate> = LIBRARIES.iter().chain(KUBERNETES).collect();
     let names: BTreeSet<&str> = all.iter().map(|gate| gate.name).collect();

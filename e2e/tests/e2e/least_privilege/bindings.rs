@@ -52,6 +52,7 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a quota is counted",
     "a role is aggregated",
     "a silent node is tainted",
+    "an autoscaler resizes its target",
     "an expired token is deleted",
     "a node joins with a bootstrap token",
     "cluster-info is signed",
@@ -77,7 +78,7 @@ const WITHOUT_NODES: &[&str] = &[
     "the API server reads logs of nodes' agents",
 ];
 
-/// Features that break without discovery, which the garbage collector, the quotas and the policy checker need. The
+/// Features that break without discovery, which the garbage collector, the quotas, the policy checker and the autoscaler need. The
 /// cleanup of a finished Job leaves its pods to the garbage collector.
 const WITHOUT_DISCOVERY: &[&str] = &[
     "a finished Job is cleaned up",
@@ -85,6 +86,7 @@ const WITHOUT_DISCOVERY: &[&str] = &[
     "a policy is checked",
     "a quota is counted",
     "a user reads discovery",
+    "an autoscaler resizes its target",
     "an object without an owner is deleted",
 ];
 
@@ -126,6 +128,7 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:cronjob-controller", Subjects, &["a CronJob makes Jobs"]),
     needed("system:controller:ttl-after-finished-controller", Subjects, &["a finished Job is cleaned up"]),
     needed("system:controller:disruption-controller", Subjects, &["a disruption budget is counted"]),
+    needed("system:controller:horizontal-pod-autoscaler", Subjects, &["an autoscaler resizes its target"]),
     needed("system:controller:endpoint-controller", Subjects, &["a Service has Endpoints"]),
     needed("system:controller:endpointslice-controller", Subjects, &["a Service has EndpointSlices"]),
     needed("system:controller:endpointslicemirroring-controller", Subjects, &["Endpoints are mirrored"]),
@@ -196,7 +199,6 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:device-taint-eviction-controller", NO_CONTROLLER),
     ("system:controller:ephemeral-volume-controller", NO_CONTROLLER),
     ("system:controller:expand-controller", NO_CONTROLLER),
-    ("system:controller:horizontal-pod-autoscaler", NO_CONTROLLER),
     ("system:controller:legacy-service-account-token-cleaner", NO_CONTROLLER),
     ("system:controller:persistent-volume-binder", NO_CONTROLLER),
     ("system:controller:pv-protection-controller", NO_CONTROLLER),

@@ -81,6 +81,12 @@ pub const FEATURES: &[Feature] = &[
         "a disruption budget is counted",
         Objects("policy", "poddisruptionbudgets", "default", |all| named(all, "budget")["status"]["expectedPods"] == 1),
     ),
+    feature(
+        "an autoscaler resizes its target",
+        Objects("autoscaling", "horizontalpodautoscalers", "default", |all| {
+            named(all, "autoscaler")["status"]["desiredReplicas"] == 2
+        }),
+    ),
     // Services.
     feature(
         "a Service has Endpoints",

@@ -87,7 +87,11 @@ fn controllers() -> Vec<Value> {
     let job = |name: &str, more: Value| object("batch/v1", "Job", "default", name, json!({"spec": job_spec(more)}));
     let cron = json!({"schedule": "* * * * *", "jobTemplate": {"spec": job_spec(json!({}))}});
     let budget = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "assigned"}}});
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "scaled"});
+    let autoscaler = json!({"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3});
     vec![
+        workload("apps/v1", "Deployment", "scaled"),
+        object("autoscaling/v2", "HorizontalPodAutoscaler", "default", "autoscaler", json!({"spec": autoscaler})),
         workload("apps/v1", "Deployment", "deployment"),
         workload("apps/v1", "ReplicaSet", "replicaset"),
         workload("v1", "ReplicationController", "controller"),
