@@ -3,8 +3,10 @@
 //! Corresponds to k8s.io/component-helpers/storage/volume/helpers.go.
 
 use super::annotations::{BETA_STORAGE_CLASS, BIND_COMPLETED, annotation, has_annotation};
+use crate::clock;
 use client::Informer;
-use proto::kinds::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus};
+use jiff::Timestamp;
+use proto::kinds::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition, PersistentVolumeClaimStatus};
 use proto::meta::quantity::Quantity;
 
 /// Claims that are not bound yet, by their class; claims without a class by the empty name.
@@ -66,6 +68,25 @@ pub fn status(claim: &PersistentVolumeClaim) -> PersistentVolumeClaimStatus {
 
 pub fn phase(claim: &PersistentVolumeClaim) -> &str {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Sets a condition to true, if it is not there.
+pub fn set_condition(status: &mut PersistentVolumeClaimStatus, type_: &str, now: Timestamp) {
+    let conditions = status.conditions.get_or_insert_default();
+    if !conditions.iter().any(|condition| condition.type_ == type_) {
+        conditions.push(PersistentVolumeClaimCondition {
+            type_: type_.to_owned(),
+            status: "True".to_owned(),
+            last_transition_time: Some(clock::stamp(now)),
+            ..PersistentVolumeClaimCondition::default()
+        });
+    }
+}
+
+pub fn remove_conditions(status: &mut PersistentVolumeClaimStatus, types: &[&str]) {
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|condition| !types.contains(&condition.type_.as_str()));
+    }
 }
 
 pub fn index(claims: &Informer<PersistentVolumeClaim>) {

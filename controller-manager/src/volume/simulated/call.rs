@@ -60,6 +60,22 @@ impl Call {
         }
     }
 
+    /// Returns the plan of a round that has to wait; `None` once the call has ended. A call without latency ends at once.
+    pub fn wait(&self, latency: Duration, now: Timestamp) -> Option<Plan> {
+        match self.stage(latency, now) {
+            Stage::Begins if latency.is_zero() => None,
+            Stage::Begins => Some(Plan { requeue_after: Some(latency), ..Plan::default() }),
+            Stage::Waits(rest) => Some(Plan { requeue_after: Some(rest), ..Plan::default() }),
+            Stage::Over => Some(Plan::default()),
+            Stage::Ends => None,
+        }
+    }
+
+    /// Returns true if the call has succeeded.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Done
+    }
+
     /// Returns the wait after the next failure.
     pub fn next_retry(&self) -> Duration {
         RETRIES.delay(self.failures)

@@ -2,13 +2,16 @@
 //!
 //! Corresponds to deleteVolumeOperation in controller/controller.go of sig-storage-lib-external-provisioner.
 
-use super::call::{Call, Stage};
+use super::call::Call;
+use super::driver::Driver;
 use super::parameters::Parameters;
-use super::{DRIVER, FINALIZER};
+use super::{FINALIZER, PROVISIONER};
 use crate::actions;
+use crate::context::Actor;
+use crate::reconcile::Reconciler;
 use crate::volume::annotations::{PROVISIONED_BY, annotation};
 use crate::volume::volumes;
-use client::{Action, Plan};
+use client::{Action, ApplyError, Client, Plan, ReconcileError, apply};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
@@ -25,7 +28,7 @@ pub struct Observed {
 }
 
 pub fn is_ours(volume: &PersistentVolume) -> bool {
-    annotation(volume, PROVISIONED_BY) == Some(DRIVER)
+    annotation(volume, PROVISIONED_BY) == Some(PROVISIONER)
 }
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -36,22 +39,23 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if !has_finalizer(volume) || volumes::phase(volume) != volumes::RELEASED {
         return Plan::default();
     }
-    let latency = observed.parameters.latency;
-    match observed.call.stage(latency, now) {
-        Stage::Waits(rest) => Plan { requeue_after: Some(rest), ..Plan::default() },
-        Stage::Begins if !latency.is_zero() => Plan { requeue_after: Some(latency), ..Plan::default() },
-        Stage::Begins | Stage::Ends if observed.draw < observed.parameters.deletion_faults => {
-            let message = "rpc error: code = Internal desc = simulated fault";
-            let mut plan = Plan::of([actions::warning(volume, "VolumeFailedDelete", message)]);
-            plan.requeue_within(observed.call.next_retry());
-            plan
-        }
-        _ => Plan::of([gone(volume)]),
+    if observed.call.is_over() {
+        return Plan::of([gone(volume)]);
     }
+    if let Some(wait) = observed.call.wait(observed.parameters.latency, now) {
+        return wait;
+    }
+    if observed.draw < observed.parameters.deletion_faults {
+        let message = "rpc error: code = Internal desc = simulated fault";
+        let mut plan = Plan::of([actions::warning(volume, "VolumeFailedDelete", message)]);
+        plan.requeue_within(observed.call.next_retry());
+        return plan;
+    }
+    Plan::of([gone(volume)])
 }
 
 /// Returns true if a round calls the driver, and does not only bring the finalizer up to date.
-pub fn is_call(volume: &PersistentVolume) -> bool {
+fn is_call(volume: &PersistentVolume) -> bool {
     finalizer(volume).is_none()
 }
 
@@ -87,6 +91,47 @@ fn gone(volume: &PersistentVolume) -> Action {
     Action::update(&free)
 }
 
+/// The program that deletes volumes.
+pub struct Deleter(pub Driver);
+
+impl Reconciler for Deleter {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Self::Observed> {
+        let volume = self.0.volumes.by_key(key).filter(|volume| is_ours(volume))?;
+        let call = self.0.calls.get(volume.uid());
+        Some(Observed { parameters: self.0.parameters_of(&volume), draw: 1.0, call, volume })
+    }
+
+    /// Draws whether the call fails.
+    async fn consult(
+        &self,
+        _client: &Client,
+        mut observed: Self::Observed,
+    ) -> Result<Option<Self::Observed>, ReconcileError> {
+        if observed.parameters.deletion_faults > 0.0 {
+            observed.draw = self.0.faults.unit();
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, observed: &Self::Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let (driver, volume) = (&self.0, &observed.volume);
+        if !is_call(volume) {
+            return apply(&actor.client, &actor.recorder, plan).await.map(drop);
+        }
+        driver.apply(actor, volume.uid(), plan).await?;
+        if driver.volumes.get("", volume.name()).is_none() {
+            driver.calls.forget(volume.uid());
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +141,7 @@ mod tests {
 
     fn released(policy: &str, has_finalizer: bool, is_deleting: bool) -> PersistentVolume {
         let mut made = in_phase(refer(volume("v", "1Gi", ""), "c", "uid-c"), "Released");
-        annotate(&mut made, &[(PROVISIONED_BY, DRIVER)]);
+        annotate(&mut made, &[(PROVISIONED_BY, PROVISIONER)]);
         made.spec.get_or_insert_default().persistent_volume_reclaim_policy = Some(policy.to_owned());
         made.metadata.finalizers = has_finalizer.then(|| vec!["a/b".to_owned(), FINALIZER.to_owned()]);
         made.metadata.deletion_timestamp = is_deleting.then(|| time(1));

@@ -3,7 +3,7 @@
 //! Corresponds to Provision in pkg/controller/controller.go of the external-provisioner.
 
 use super::parameters::Parameters;
-use super::{DRIVER, FINALIZER, zone};
+use super::{DRIVER, FINALIZER, PROVISIONER, zone};
 use crate::volume::annotations::PROVISIONED_BY;
 use crate::volume::binder::bind;
 use crate::volume::claims::{self, STORAGE};
@@ -28,7 +28,7 @@ pub fn volume(
     zone: Option<String>,
 ) -> PersistentVolume {
     let annotations = [
-        (PROVISIONED_BY, DRIVER),
+        (PROVISIONED_BY, PROVISIONER),
         ("volume.kubernetes.io/provisioner-deletion-secret-name", ""),
         ("volume.kubernetes.io/provisioner-deletion-secret-namespace", ""),
     ];

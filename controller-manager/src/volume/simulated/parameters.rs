@@ -67,7 +67,7 @@ mod tests {
     use crate::volume::fixture::class;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Parameters, String> {
-        let mut class = class("c", super::super::DRIVER);
+        let mut class = class("c", super::super::PROVISIONER);
         class.parameters = Some(labels(pairs));
         Parameters::of(&class)
     }

@@ -3,15 +3,19 @@
 //! Corresponds to provisionClaimOperation in controller/controller.go of sig-storage-lib-external-provisioner.
 
 use super::call::{Call, Stage};
+use super::driver::{Driver, asks_us};
 use super::parameters::Parameters;
-use super::{made, zone};
+use super::{PROVISIONER, delete, made, zone};
 use crate::actions;
+use crate::context::Actor;
+use crate::reconcile::Reconciler;
 use crate::volume::annotations::{SELECTED_NODE, annotation};
-use crate::volume::claims;
-use client::{Action, Plan};
+use crate::volume::binder::claim_plan::waits_for_consumer;
+use crate::volume::{claims, volumes};
+use client::{Action, ApplyError, Client, ListOptions, Plan, ReconcileError};
 use jiff::Timestamp;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
+use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::meta::quantity::Quantity;
 use std::sync::Arc;
@@ -106,8 +110,75 @@ fn fail(plan: &mut Plan, observed: &Observed, failure: Failure) {
     }
 }
 
-pub fn selected_node(claim: &PersistentVolumeClaim) -> &str {
+fn selected_node(claim: &PersistentVolumeClaim) -> &str {
     annotation(claim, SELECTED_NODE).unwrap_or_default()
+}
+
+/// The program that makes volumes.
+pub struct Provisioner(pub Driver);
+
+impl Reconciler for Provisioner {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Self::Observed> {
+        let Self(driver) = self;
+        let claim = driver.claims.by_key(key)?;
+        let class = driver.classes.get("", claims::class(&claim)).filter(|class| class.provisioner == PROVISIONER)?;
+        let node = selected_node(&claim);
+        let is_made = driver.volumes.get("", &made::name(&claim)).is_some();
+        let waits = waits_for_consumer(Some(&class)) && node.is_empty();
+        if !asks_us(&claim) || !claims::volume_name(&claim).is_empty() || is_made || waits {
+            return None;
+        }
+        let node = driver.nodes.get("", node);
+        let call = driver.calls.get(claim.uid());
+        Some(Observed { claim, class, node, used: Quantity::ZERO, draw: 1.0, call })
+    }
+
+    /// Draws whether the call fails, and asks the server how much of a limited class is used: the cache may lack volumes that
+    /// were made a moment ago.
+    async fn consult(
+        &self,
+        client: &Client,
+        mut observed: Self::Observed,
+    ) -> Result<Option<Self::Observed>, ReconcileError> {
+        let parameters = Parameters::of(&observed.class).unwrap_or_default();
+        if parameters.provisioning_faults > 0.0 {
+            observed.draw = self.0.faults.unit();
+        }
+        if parameters.capacity.is_some() {
+            let volumes = client.api::<PersistentVolume>("").list(&ListOptions::default()).await?;
+            let of_class = volumes
+                .items
+                .iter()
+                .filter(|volume| delete::is_ours(volume) && volumes::class(volume) == observed.class.name());
+            observed.used = of_class.fold(Quantity::ZERO, |used, volume| used + volumes::capacity(volume));
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+
+    /// Says on the claim that the server refuses the volume, and tries again later.
+    fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {
+        if !matches!(error.failed, Action::Create { .. }) || error.cause.is_already_exists() {
+            return None;
+        }
+        let claim = &*observed.claim;
+        let message = format!("Error creating provisioned PV object for claim {}: {}.", claim.key(), error.cause);
+        Some(Plan::of([actions::warning(claim, "ProvisioningFailed", message)]))
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, observed: &Self::Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let (driver, claim) = (&self.0, &observed.claim);
+        driver.apply(actor, claim.uid(), plan).await?;
+        if driver.volumes.get("", &made::name(claim)).is_some() {
+            driver.calls.forget(claim.uid());
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +192,7 @@ mod tests {
     use std::time::Duration;
 
     fn observed(parameters: &[(&str, &str)]) -> Observed {
-        let mut class = class("standard", DRIVER);
+        let mut class = class("standard", PROVISIONER);
         class.parameters = Some(labels(parameters));
         Observed {
             claim: Arc::new(claim("data", Some("standard"))),

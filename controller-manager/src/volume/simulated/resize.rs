@@ -5,15 +5,17 @@
 //! Deviation: a simulated volume is resized without its node, so no kubelet resizes a file system, and a claim never has
 //! the condition FileSystemResizePending.
 
-use super::DRIVER;
-use super::call::{Call, Stage};
+use super::call::Call;
+use super::driver::{Driver, has_our_source};
+use crate::actions;
+use crate::context::Actor;
+use crate::reconcile::Reconciler;
 use crate::volume::claims::{self, STORAGE};
 use crate::volume::volumes;
-use crate::{actions, clock};
-use client::{Action, Plan};
+use client::{Action, ApplyError, Plan};
 use jiff::Timestamp;
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition};
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::apimachinery::api::resource::Quantity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +33,8 @@ pub struct Observed {
 }
 
 /// Returns true if the claim is bound to this volume of ours, and asks for more than it has.
-pub fn is_due(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let is_ours = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).is_some_and(|source| source.driver == DRIVER);
-    is_ours
+fn is_due(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    has_our_source(volume)
         && claims::phase(claim) == volumes::BOUND
         && volumes::claim_uid(volume) == claim.uid()
         && claims::size(claim).is_some_and(|size| size < claims::requested(claim))
@@ -50,17 +51,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         let message = format!("External resizer is resizing volume {}", volume.name());
         return Plan::of([begun(claim, now), actions::normal(claim, RESIZING, message)]);
     }
-    let latency = observed.latency;
-    match observed.call.stage(latency, now) {
-        Stage::Begins if !latency.is_zero() => Plan { requeue_after: Some(latency), ..Plan::default() },
-        Stage::Waits(rest) => Plan { requeue_after: Some(rest), ..Plan::default() },
-        Stage::Over => Plan::default(),
-        Stage::Begins | Stage::Ends => Plan::of([grown(volume, claim)]),
-    }
+    observed.call.wait(observed.latency, now).unwrap_or_else(|| Plan::of([grown(volume, claim)]))
 }
 
 /// Returns true once the status says that the volume is to grow to what the claim requests now.
-pub fn is_in_progress(claim: &PersistentVolumeClaim) -> bool {
+fn is_in_progress(claim: &PersistentVolumeClaim) -> bool {
     let status = claims::status(claim);
     let state = status.allocated_resource_statuses.unwrap_or_default().remove(STORAGE);
     let size = status.allocated_resources.unwrap_or_default().remove(STORAGE);
@@ -76,15 +71,7 @@ fn begun(claim: &PersistentVolumeClaim, now: Timestamp) -> Action {
     let status = begun.status.get_or_insert_default();
     status.allocated_resources = Some(BTreeMap::from([(STORAGE.to_owned(), wanted(claim))]));
     status.allocated_resource_statuses = Some(BTreeMap::from([(STORAGE.to_owned(), IN_PROGRESS.to_owned())]));
-    let conditions = status.conditions.get_or_insert_default();
-    if !conditions.iter().any(|condition| condition.type_ == RESIZING) {
-        conditions.push(PersistentVolumeClaimCondition {
-            type_: RESIZING.to_owned(),
-            status: "True".to_owned(),
-            last_transition_time: Some(clock::stamp(now)),
-            ..PersistentVolumeClaimCondition::default()
-        });
-    }
+    claims::set_condition(status, RESIZING, now);
     Action::update_status(&begun)
 }
 
@@ -103,14 +90,40 @@ fn finished(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Action 
     if let Some(statuses) = &mut status.allocated_resource_statuses {
         statuses.remove(STORAGE);
     }
-    if let Some(conditions) = &mut status.conditions {
-        conditions.retain(|condition| !matches!(condition.type_.as_str(), RESIZING | "FileSystemResizePending"));
-    }
+    claims::remove_conditions(status, &[RESIZING, "FileSystemResizePending"]);
     Action::update_status(&finished)
+}
+
+/// The program that resizes volumes.
+pub struct Resizer(pub Driver);
+
+impl Reconciler for Resizer {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Self::Observed> {
+        let Self(driver) = self;
+        let claim = driver.claims.by_key(key)?;
+        let volume = driver.volumes.get("", claims::volume_name(&claim))?;
+        is_due(&claim, &volume).then(|| Observed {
+            latency: driver.parameters_of(&volume).latency,
+            call: driver.calls.get(claim.uid()),
+            claim,
+            volume,
+        })
+    }
+
+    fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, observed: &Self::Observed, plan: &Plan) -> Result<(), ApplyError> {
+        self.0.step(actor, observed.claim.uid(), plan).await
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::DRIVER;
     use super::*;
     use crate::fixture::at;
     use crate::volume::fixture::{claim, completed, refer, size, volume};

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn volumes_spread_over_the_zones_or_follow_the_node() {
-        let plain = class("c", super::super::DRIVER);
+        let plain = class("c", super::super::PROVISIONER);
         let abc = zones(&["a", "b", "c"]);
         assert_eq!(of(&claim("data", None), &plain, &[], None), Ok(None));
         let chosen = ["data-web-0", "data-web-1", "data-web-2"]
