@@ -6,6 +6,7 @@ use crate::bootstrap::{signer, token_cleaner};
 use crate::certificates::{approving, cleaner, signing};
 use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
+use crate::volume::{binder, ephemeral, expand, protection, simulated};
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
     garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
@@ -19,11 +20,13 @@ use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{
-    ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+    ResourceQuota, Secret, Service, ServiceAccount,
 };
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
+use proto::kinds::api::storage::v1::{StorageClass, VolumeAttributesClass};
 
 /// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
@@ -213,6 +216,29 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<HorizontalPodAutoscaler>(), reads::<Pod>()],
         on_by_default: true,
         start: horizontal_pod_autoscaler::controller::start,
+        name: "persistentvolume-binder-controller",
+        aliases: &["persistentvolume-binder"],
+        service_account: Some("persistent-volume-binder"),
+        component: "persistentvolume-controller",
+        queues: &["claims", "volumes"],
+        informers: &[
+            triggers::<PersistentVolumeClaim>(),
+            triggers::<PersistentVolume>(),
+            triggers::<StorageClass>(),
+            reads::<Pod>(),
+        ],
+        on_by_default: true,
+        start: binder::controller::start,
+    },
+    ControllerDescriptor {
+        name: "persistentvolume-expander-controller",
+        aliases: &["persistentvolume-expander"],
+        service_account: Some("expand-controller"),
+        component: "volume_expand",
+        queues: &["volume_expand"],
+        informers: &[triggers::<PersistentVolumeClaim>(), reads::<PersistentVolume>()],
+        on_by_default: true,
+        start: expand::start,
     },
     ControllerDescriptor {
         name: "clusterrole-aggregation-controller",
@@ -255,6 +281,40 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         start: cronjob::controller::start,
     },
     ControllerDescriptor {
+        name: "persistentvolumeclaim-protection-controller",
+        aliases: &["pvc-protection"],
+        service_account: Some("pvc-protection-controller"),
+        component: "pvc-protection-controller",
+        queues: &["pvcprotection"],
+        informers: &[triggers::<PersistentVolumeClaim>(), triggers::<Pod>()],
+        on_by_default: true,
+        start: protection::claim::start,
+    },
+    ControllerDescriptor {
+        name: "persistentvolume-protection-controller",
+        aliases: &["pv-protection"],
+        service_account: Some("pv-protection-controller"),
+        component: "pv-protection-controller",
+        queues: &["pvprotection"],
+        informers: &[triggers::<PersistentVolume>()],
+        on_by_default: true,
+        start: protection::volume::start,
+    },
+    ControllerDescriptor {
+        name: "volumeattributesclass-protection-controller",
+        aliases: &[],
+        service_account: Some("volumeattributesclass-protection-controller"),
+        component: "volumeattributesclass-protection-controller",
+        queues: &["vacprotection"],
+        informers: &[
+            triggers::<VolumeAttributesClass>(),
+            triggers::<PersistentVolumeClaim>(),
+            triggers::<PersistentVolume>(),
+        ],
+        on_by_default: true,
+        start: protection::attributes_class::start,
+    },
+    ControllerDescriptor {
         name: "ttl-after-finished-controller",
         aliases: &["ttl-after-finished"],
         service_account: Some("ttl-after-finished-controller"),
@@ -293,6 +353,37 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[reads::<CertificateSigningRequest>()],
         on_by_default: true,
         start: cleaner::start,
+    },
+    ControllerDescriptor {
+        name: "ephemeral-volume-controller",
+        aliases: &["ephemeral-volume"],
+        service_account: Some("ephemeral-volume-controller"),
+        component: "ephemeral_volume",
+        queues: &["ephemeral_volume"],
+        informers: &[triggers::<Pod>(), triggers::<PersistentVolumeClaim>()],
+        on_by_default: true,
+        start: ephemeral::start,
+    },
+    ControllerDescriptor {
+        name: "simulated-volume-provisioner-controller",
+        aliases: &[],
+        service_account: Some("simulated-volume-provisioner"),
+        component: simulated::PROVISIONER,
+        queues: &[
+            "simulated_volume_claims",
+            "simulated_volumes",
+            "simulated_volume_resizes",
+            "simulated_volume_modifications",
+        ],
+        informers: &[
+            triggers::<PersistentVolumeClaim>(),
+            triggers::<PersistentVolume>(),
+            triggers::<VolumeAttributesClass>(),
+            reads::<StorageClass>(),
+            reads::<Node>(),
+        ],
+        on_by_default: true,
+        start: simulated::controller::start,
     },
     ControllerDescriptor {
         name: "bootstrap-signer-controller",

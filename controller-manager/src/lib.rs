@@ -43,6 +43,9 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod endpointslicemirroring;
 
+// Storage.
+pub mod volume;
+
 // Nodes.
 pub mod node_ipam;
 pub mod node_lifecycle;

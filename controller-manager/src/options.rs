@@ -134,6 +134,12 @@ pub struct Settings {
     /// Daemon sets that are reconciled concurrently
     #[arg(long, default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
+    /// Pods whose ephemeral volumes are reconciled concurrently
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_ephemeralvolume_syncs: usize,
+    /// Ask the provisioners of classes for volumes
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub enable_dynamic_provisioning: bool,
     #[command(flatten)]
     pub autoscaling: AutoscalerOptions,
     #[command(flatten)]

@@ -141,6 +141,7 @@ kinds! {
     api::scheduling::v1::PriorityClass, false;
     api::storage::v1::CSINode, false;
     api::storage::v1::StorageClass, false;
+    api::storage::v1::VolumeAttributesClass, false;
     api::resource::v1::ResourceClaim, true;
     api::resource::v1::ResourceSlice, false;
 }

@@ -42,6 +42,8 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
             "deployments" => deployment(object, &mut reasons),
             "replicasets" => replica_set(object, objects, &mut reasons),
             "jobs" => job(object, &mut reasons),
+            "persistentvolumes" => volume(object, objects, &mut reasons),
+            "persistentvolumeclaims" => claim(object, objects, &mut reasons),
             "services" if key.starts_with("/registry/services/specs/") => service(key, object, objects, &mut reasons),
             "leases" => lease(object, now, &mut reasons),
             "namespaces" => namespace(object, objects, &mut reasons),
@@ -250,5 +252,42 @@ fn namespace(namespace: &Value, objects: &Objects, reasons: &mut Vec<String>) {
         if !objects.by_key.contains_key(&key) {
             reasons.push(format!("lacks {key}"));
         }
+    }
+}
+
+/// Checks that a claim has its volume and its size; if it is pending, that no free volume of its class is left, and that no
+/// driver makes volumes of its class.
+fn claim(claim: &Value, objects: &Objects, reasons: &mut Vec<String>) {
+    let class = text(claim, "/spec/storageClassName");
+    let (size, wanted) = (text(claim, "/status/capacity/storage"), text(claim, "/spec/resources/requests/storage"));
+    match text(claim, "/status/phase") {
+        "Bound" if size == wanted => {}
+        "Bound" => reasons.push(format!("has {size} of {wanted}")),
+        "Pending" => {
+            let is_free = |volume: &&Value| {
+                text(volume, "/spec/storageClassName") == class && text(volume, "/status/phase") == "Available"
+            };
+            let free = objects.below("/registry/persistentvolumes/").find(is_free);
+            let is_provisioned = objects.by_key.contains_key(&format!("/registry/storageclasses/{class}"));
+            if free.is_some() || is_provisioned {
+                reasons.push(format!("waits for a volume of the class {class}"));
+            }
+        }
+        phase => reasons.push(format!("is {phase}")),
+    }
+}
+
+/// Checks that the phase of a volume says whether its claim exists, and that a released one is kept.
+fn volume(volume: &Value, objects: &Objects, reasons: &mut Vec<String>) {
+    let wanted = match text(volume, "/spec/claimRef/uid") {
+        "" => "Available",
+        uid if objects.uids.contains(uid) => "Bound",
+        _ => "Released",
+    };
+    let phase = text(volume, "/status/phase");
+    if phase != wanted {
+        reasons.push(format!("is {phase}, not {wanted}"));
+    } else if phase == "Released" && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
+        reasons.push("is released and not deleted".to_owned());
     }
 }

@@ -7,6 +7,7 @@ mod identity;
 mod nodes;
 mod rollouts;
 pub mod lives;
+mod volumes;
 mod fields;
 
 use super::controller_caches::ControllerState;
@@ -69,6 +70,7 @@ impl Safety {
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
             Box::<lives::Lives>::default(),
+            Box::<volumes::Volumes>::default(),
         ];
         Self { violations: violations.clone(), rules }
     }

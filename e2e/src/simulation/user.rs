@@ -11,7 +11,7 @@ use std::time::Duration;
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Pause before a retry.
 const RETRY: Duration = Duration::from_secs(1);
-/// Number of names for Deployments, Services and Jobs.
+/// Number of names for Deployments, Services, Jobs and claims.
 const NAMES: usize = 4;
 
 /// Returns a pod template with resource requests.
@@ -52,6 +52,35 @@ fn job(name: &str, completions: usize, parallelism: usize) -> Value {
     })
 }
 
+/// Returns a class whose volumes take their time and sometimes cannot be made.
+fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks"},
+        "provisioner": "orrery.dev/simulated", "allowVolumeExpansion": true,
+        "parameters": {"latency": "2s", "provisioningFaults": "0.25", "deletionFaults": "0.25"},
+    })
+}
+
+/// Returns a volume of an administrator, which is kept when its claim goes.
+fn kept_volume(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "kept",
+            "csi": {"driver": "disks.example.com", "volumeHandle": name},
+        },
+    })
+}
+
+fn claim(name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+        "spec": {
+            "storageClassName": class, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    })
+}
+
 /// A user of the cluster. The seed decides its actions.
 pub struct User<'a> {
     simulation: &'a Simulation,
@@ -71,6 +100,10 @@ impl<'a> User<'a> {
         let env = self.simulation.env();
         let end = env.now() + how_long;
         self.create("apps", "deployments", self.new_deployment("steady-0", true)).await;
+        self.create("storage.k8s.io", "storageclasses", storage_class()).await;
+        for number in 0..NAMES {
+            self.create("", "persistentvolumes", kept_volume(&format!("kept-{number}"))).await;
+        }
         while env.now() < end {
             self.act().await;
             env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
@@ -82,8 +115,8 @@ impl<'a> User<'a> {
 
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
-        let (app, work) = (format!("app-{number}"), format!("work-{number}"));
-        match random.below(14) {
+        let (app, work, data) = (format!("app-{number}"), format!("work-{number}"), format!("data-{number}"));
+        match random.below(18) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -93,6 +126,15 @@ impl<'a> User<'a> {
             10 => self.delete("batch", "jobs", &work, Propagation::Background).await,
             11 => self.delete("", "services", &app, Propagation::Background).await,
             12 => self.delete_a_pod(&app).await,
+            13 | 14 => {
+                let class = ["disks", "kept"][random.below(2)];
+                self.create("", "persistentvolumeclaims", claim(&data, class)).await;
+            }
+            15 => self.delete("", "persistentvolumeclaims", &data, Propagation::Background).await,
+            16 => {
+                let size = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+                self.patch("", "persistentvolumeclaims", "default", &data, size).await;
+            }
             _ => self.cordon().await,
         }
     }
@@ -154,7 +196,8 @@ impl<'a> User<'a> {
     }
 
     pub async fn create(&self, group: &str, resource: &str, object: Value) {
-        let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
+        let namespace = if matches!(resource, "storageclasses" | "persistentvolumes") { "" } else { "default" };
+        let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
         self.retry(async || api.create(&object).await.map(drop)).await;
     }
 

@@ -43,6 +43,7 @@ mod node_identity;
 mod node_limits;
 mod node_stories;
 mod single_nodes;
+mod persistent_volumes;
 mod python_client;
 mod quota;
 mod raw_requests;

@@ -9,6 +9,7 @@ pub mod passed_on;
 pub mod process;
 pub mod restarts;
 pub mod ready;
+pub mod storage_class;
 pub mod static_control_plane;
 pub mod progress;
 pub mod cluster;
@@ -22,6 +23,7 @@ use crate::certificates::{self, ADMIN, CertificatesError, Identities};
 use crate::place::Place;
 pub use apiserver::config::StoreKind;
 use clap::Args;
+use client::Client;
 use cluster::Cluster;
 use component_base::env::Env;
 use component_base::kubeconfig;
@@ -159,6 +161,8 @@ pub enum UpError {
     Manifests { path: PathBuf, source: std::io::Error },
     #[error("metrics.k8s.io cannot be registered: {0}")]
     MetricsApi(client::Error),
+    #[error("the default StorageClass cannot be created: {0}")]
+    StorageClass(client::Error),
 }
 
 /// Runs a cluster until the environment shuts down. Fails if a component ends while the cluster starts; later it is
@@ -196,10 +200,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
-        let endpoint = components::metrics_endpoint(&options, &components);
-        if let Err(error) = metrics_server::register::register(waiting.client(), &endpoint).await {
+        if let Err(error) = furnish(&options, &components, waiting.client()).await {
             cluster.stop().await;
-            return Err(UpError::MetricsApi(error));
+            return Err(error);
         }
         progress.greet(&options, &data_dir);
         cluster.record_ready();
@@ -207,6 +210,13 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     }
     cluster.stop().await;
     started.map(|_| ())
+}
+
+/// Creates what a user expects of a cluster and Kubernetes itself does not have: `kubectl top`, and storage.
+async fn furnish(options: &Options, components: &[Component], admin: &Client) -> Result<(), UpError> {
+    let endpoint = components::metrics_endpoint(options, components);
+    metrics_server::register::register(admin, &endpoint).await.map_err(UpError::MetricsApi)?;
+    storage_class::create(admin).await.map_err(UpError::StorageClass)
 }
 
 /// Returns the certificates that a cluster with these options needs.

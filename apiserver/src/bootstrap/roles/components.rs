@@ -182,6 +182,15 @@ pub const COMPONENTS: &[RoleRow] = &[
     // Deviation: a simulated node with an identity of its own follows Stages, which say what happens to its pods and to its
     // Node. It may only read them, and they hold nothing secret. What else it follows lies in kube-system.
     ("system:orrery:node", &["list,watch kwok.x-k8s.io stages"]),
+    // Deviation: the simulated storage system, which makes, resizes and deletes volumes, is part of the controller manager.
+    (
+        "system:orrery:volume-provisioner",
+        &[
+            "create,delete,list,update core persistentvolumes",
+            "update core persistentvolumeclaims,persistentvolumeclaims/status",
+            EVENTS,
+        ],
+    ),
     // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and
     // Services with their endpoints for the network of containers; it deletes the Nodes of machines that have left, as
     // a cloud controller does, and publishes ResourceSlices, as the drivers of devices do. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;

@@ -51,6 +51,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:node-proxier", &["User:system:kube-proxy"]),
     ("system:orrery:node", &["Group:system:nodes"]),
     ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
+    ("system:orrery:volume-provisioner", &["ServiceAccount:simulated-volume-provisioner"]),
     ("system:public-info-viewer", &["Group:system:authenticated", "Group:system:unauthenticated"]),
     ("system:service-account-issuer-discovery", &["Group:system:serviceaccounts"]),
     ("system:volume-scheduler", &["User:system:kube-scheduler"]),

@@ -276,3 +276,25 @@ fn no_more_pods_are_deleted_than_are_too_many() {
         "the cache had the smaller size"
     );
 }
+
+#[test]
+fn volumes_have_one_claim() {
+    const V: &str = "/registry/persistentvolumes/v";
+    const ONE: &str = "/registry/persistentvolumeclaims/default/one";
+    const TWO: &str = "/registry/persistentvolumeclaims/default/two";
+    let volume = |uid: &str| json!({"metadata": {"name": "v"}, "spec": {"claimRef": {"uid": uid}}});
+    let claim = |uid: &str, volume: &str, phase: &str| json!({"metadata": {"uid": uid}, "spec": {"volumeName": volume}, "status": {"phase": phase}});
+    let bound = [(V, volume("1")), (ONE, claim("1", "v", "Pending")), (ONE, claim("1", "v", "Bound"))];
+    assert_eq!(check(&bound), None);
+    let after = |more: &[(&str, Value)]| check(&[&bound, more].concat()).unwrap_or_default();
+    assert!(after(&[(V, volume("2"))]).contains("was taken from"));
+    assert!(
+        after(&[(ONE, Value::Null), (V, volume("2"))]).contains("held data of 1, which is gone, and went to \"2\"")
+    );
+    assert!(after(&[(TWO, claim("2", "v", "Bound"))]).contains("are bound to"));
+    assert_eq!(after(&[(ONE, Value::Null), (V, Value::Null)]), "");
+    let elsewhere = check(&[(V, volume("")), (TWO, claim("2", "w", "Pending")), (V, volume("2")), (V, volume(""))]);
+    assert_eq!(elsewhere, None, "the claim has another volume");
+    let mine = check(&[(V, volume("1")), (TWO, claim("2", "v", "Bound"))]).unwrap();
+    assert!(mine.contains("which refers to another"), "{mine}");
+}

@@ -175,6 +175,7 @@ pub const NEEDED: &[Needed] = &[
     needed("kubeadm:node-autoapprove-certificate-rotation", Nobody, &["a node renews its certificate"]),
 ];
 
+const NO_CLAIM: &str = "no object here is about storage";
 const NO_CONTROLLER: &str = "there is no such controller";
 const AS_MANAGER: &str = "the manager reads everything under its own user name";
 /// `node_behaviour` has such nodes.
@@ -199,15 +200,19 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:device-taint-eviction-controller", NO_CONTROLLER),
     ("system:controller:ephemeral-volume-controller", NO_CONTROLLER),
     ("system:controller:expand-controller", NO_CONTROLLER),
+    ("system:controller:ephemeral-volume-controller", NO_CLAIM),
+    ("system:controller:expand-controller", NO_CLAIM),
+    ("system:controller:horizontal-pod-autoscaler", NO_CONTROLLER),
     ("system:controller:legacy-service-account-token-cleaner", NO_CONTROLLER),
-    ("system:controller:persistent-volume-binder", NO_CONTROLLER),
-    ("system:controller:pv-protection-controller", NO_CONTROLLER),
-    ("system:controller:pvc-protection-controller", NO_CONTROLLER),
+    ("system:controller:persistent-volume-binder", NO_CLAIM),
+    ("system:controller:pv-protection-controller", NO_CLAIM),
+    ("system:controller:pvc-protection-controller", NO_CLAIM),
     ("system:controller:resource-claim-controller", NO_CONTROLLER),
     ("system:controller:selinux-warning-controller", NO_CONTROLLER),
     ("system:controller:service-ca-cert-publisher", NO_CONTROLLER),
     ("system:controller:service-cidrs-controller", NO_CONTROLLER),
     ("system:controller:statefulset-controller", NO_CONTROLLER),
     ("system:controller:ttl-controller", NO_CONTROLLER),
-    ("system:controller:volumeattributesclass-protection-controller", NO_CONTROLLER),
+    ("system:controller:volumeattributesclass-protection-controller", NO_CLAIM),
+    ("system:orrery:volume-provisioner", NO_CLAIM),
 ];

@@ -1,0 +1,189 @@
+//! Tests with a stock `kubectl` that claims get volumes, keep their data, and go when nobody uses them.
+
+use crate::cluster;
+use e2e::kubectl::Kubectl;
+use e2e::store::Store;
+use e2e::wait;
+
+/// A claim of the default class, a pod that writes to it and a pod that reads from it.
+const DATA: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: writer}
+spec:
+  restartPolicy: Never
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  containers:
+  - {name: c, image: busybox, command: [sh, -c, "echo kept > /data/f"], volumeMounts: [{name: data, mountPath: /data}]}
+"#;
+
+const READER: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  containers:
+  - {name: c, image: busybox, command: [sh, -c, "cat /data/f; sleep 3600"], volumeMounts: [{name: data, mountPath: /data}]}
+"#;
+
+/// Two volumes of an administrator, and a claim that both fit.
+const RETAINED: &str = r#"
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: large}
+spec: {capacity: {storage: 5Gi}, accessModes: [ReadWriteOnce], storageClassName: manual, hostPath: {path: /srv/large}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: small}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: manual, hostPath: {path: /srv/small}}
+"#;
+
+const MANUAL_CLAIM: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: records}
+spec: {storageClassName: manual, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"#;
+
+const SCRATCH: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: worker}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: nginx, volumeMounts: [{name: scratch, mountPath: /scratch}]}]
+  volumes:
+  - name: scratch
+    ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}
+"#;
+
+/// A class whose volumes cannot be made, because it has no room.
+const FULL: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: full}
+provisioner: orrery.dev/simulated
+parameters: {capacity: 10Mi}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: unmet}
+spec: {storageClassName: full, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"#;
+
+#[test]
+fn claims_keep_their_data_and_volumes_their_claims() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), Store::Memory);
+    let kubectl = cluster.kubectl();
+    assert!(kubectl.ok("get storageclasses").contains("standard (default)   orrery.dev/simulated   Delete"));
+    what_a_pod_writes_is_there_for_the_next(&kubectl);
+    a_claim_grows(&kubectl);
+    a_claim_in_use_stays(&kubectl);
+    a_retained_volume_is_given_to_nobody(&kubectl);
+    an_ephemeral_claim_lives_as_long_as_its_pod(&kubectl);
+    a_full_class_says_so(&kubectl);
+    cluster.stop();
+}
+
+fn apply(kubectl: &Kubectl, manifests: &str) {
+    kubectl.with_input("apply -f -", manifests).succeeded();
+}
+
+fn phase(kubectl: &Kubectl, object: &str) -> String {
+    kubectl.ok(&format!("get {object} --output=jsonpath={{.status.phase}}"))
+}
+
+fn reaches(kubectl: &Kubectl, object: &str, phase: &str) {
+    kubectl.ok(&format!("wait --for=jsonpath={{.status.phase}}={phase} {object} --timeout=60s"));
+}
+
+/// Waits for an event about an object.
+fn recorded(kubectl: &Kubectl, name: &str, reason: &str, message: &str) {
+    let line = format!(
+        "get events --field-selector=involvedObject.name={name},reason={reason} --output=jsonpath={{..message}}"
+    );
+    wait::until(&format!("{name} has an event {reason}"), || kubectl.ok(&line).contains(message));
+}
+
+fn is_gone(kubectl: &Kubectl, object: &str) {
+    wait::until(&format!("{object} is gone"), || kubectl.ok(&format!("get {object} --ignore-not-found")).is_empty());
+}
+
+fn what_a_pod_writes_is_there_for_the_next(kubectl: &Kubectl) {
+    apply(kubectl, DATA);
+    reaches(kubectl, "pvc/data", "Bound");
+    reaches(kubectl, "pod/writer", "Succeeded");
+    apply(kubectl, READER);
+    kubectl.ok("wait --for=condition=Ready pod/reader --timeout=60s");
+    assert_eq!(kubectl.ok("logs reader"), "kept\n");
+    let uid = kubectl.ok("get pvc data --output=jsonpath={.metadata.uid}");
+    assert_eq!(kubectl.ok("get pvc data --output=jsonpath={.spec.volumeName}"), format!("pvc-{uid}"));
+    recorded(kubectl, "data", "ProvisioningSucceeded", &format!("Successfully provisioned volume pvc-{uid}"));
+}
+
+fn a_claim_grows(kubectl: &Kubectl) {
+    let patch = r#"{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}"#;
+    kubectl.ok_args(&["patch", "pvc", "data", "--patch", patch]);
+    kubectl.ok("wait --for=jsonpath={.status.capacity.storage}=2Gi pvc/data --timeout=60s");
+    recorded(kubectl, "data", "ExternalExpanding", "waiting for an external controller to expand this PVC");
+}
+
+fn a_claim_in_use_stays(kubectl: &Kubectl) {
+    let volume = kubectl.ok("get pvc data --output=jsonpath={.spec.volumeName}");
+    kubectl.ok("delete pvc data --wait=false");
+    kubectl.ok("delete pod writer");
+    assert!(kubectl.ok("get pvc data").contains("Terminating"), "the reader uses it");
+    assert_eq!(phase(kubectl, &format!("pv/{volume}")), "Bound");
+    kubectl.ok("delete pod reader");
+    is_gone(kubectl, "pvc/data");
+    is_gone(kubectl, &format!("pv/{volume}"));
+}
+
+fn a_retained_volume_is_given_to_nobody(kubectl: &Kubectl) {
+    apply(kubectl, RETAINED);
+    apply(kubectl, MANUAL_CLAIM);
+    reaches(kubectl, "pvc/records", "Bound");
+    assert_eq!(kubectl.ok("get pvc records --output=jsonpath={.spec.volumeName}"), "small", "the smallest that fits");
+    kubectl.ok("delete pvc records");
+    reaches(kubectl, "pv/small", "Released");
+    // The next claim of the same name gets the other volume, and a third one none.
+    apply(kubectl, MANUAL_CLAIM);
+    reaches(kubectl, "pvc/records", "Bound");
+    assert_eq!(kubectl.ok("get pvc records --output=jsonpath={.spec.volumeName}"), "large");
+    apply(kubectl, &MANUAL_CLAIM.replace("records", "more"));
+    recorded(kubectl, "more", "ProvisioningFailed", "storageclass.storage.k8s.io \"manual\" not found");
+    assert_eq!((phase(kubectl, "pvc/more"), phase(kubectl, "pv/small")), ("Pending".into(), "Released".into()));
+    // An administrator frees it.
+    kubectl.ok_args(&["patch", "pv", "small", "--type=merge", "--patch", r#"{"spec":{"claimRef":null}}"#]);
+    reaches(kubectl, "pvc/more", "Bound");
+    // A bound volume stays until its claim is gone.
+    kubectl.ok("delete pv small --wait=false");
+    assert!(kubectl.ok("get pv small").contains("Terminating"));
+    kubectl.ok("delete pvc more");
+    is_gone(kubectl, "pv/small");
+}
+
+fn an_ephemeral_claim_lives_as_long_as_its_pod(kubectl: &Kubectl) {
+    apply(kubectl, SCRATCH);
+    kubectl.ok("wait --for=condition=Ready pod/worker --timeout=60s");
+    assert_eq!(phase(kubectl, "pvc/worker-scratch"), "Bound");
+    kubectl.ok("delete pod worker");
+    is_gone(kubectl, "pvc/worker-scratch");
+}
+
+fn a_full_class_says_so(kubectl: &Kubectl) {
+    apply(kubectl, FULL);
+    let why = "failed to provision volume with StorageClass \"full\": rpc error: code = ResourceExhausted desc = 0 of 10Mi \
+               are in use";
+    recorded(kubectl, "unmet", "ProvisioningFailed", why);
+    kubectl.ok("delete pvc unmet");
+}
