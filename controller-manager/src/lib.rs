@@ -46,6 +46,10 @@ pub mod node_lifecycle;
 pub mod taint_eviction;
 pub mod pod_gc;
 
+// Volumes.
+pub mod attach_detach;
+pub mod csi_attacher;
+
 // Housekeeping.
 pub mod namespace;
 pub mod serviceaccount;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
+use crate::attach_detach::options::AttachDetachOptions;
 use crate::flags::KubeControllerManager;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
@@ -133,6 +134,8 @@ pub struct Settings {
     /// Daemon sets that are reconciled concurrently
     #[arg(long, default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
+    #[command(flatten)]
+    pub attach_detach: AttachDetachOptions,
     #[command(flatten)]
     pub signing: SigningOptions,
     /// The authorities that sign, read from the files that the flags name

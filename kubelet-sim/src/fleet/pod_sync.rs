@@ -10,6 +10,7 @@ use crate::objects::ObjectCache;
 use crate::runtime::container::NodeContext;
 use crate::runtime::hooks::{self, Moment};
 use crate::runtime::live;
+use crate::volumes::claim_reader::read_claims;
 use client::{DeleteOptions, Error, EventSpec, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
 use pod_life::admission::Verdict;
@@ -19,6 +20,7 @@ use pod_life::image_pulls::{PlannedPull, PullRequest};
 use pod_life::lifecycle::{self, PodStep, PodView, Sandbox};
 use pod_life::live::Live;
 use pod_life::memory::PodMemory;
+use pod_life::needs::claims;
 use pod_life::needs::device_claims::DeviceClaims;
 use pod_life::needs::references::{Objects, references};
 use pod_life::notes::{Mounts, Notes};
@@ -107,9 +109,10 @@ pub async fn take_step(
 ) -> Option<PodStep> {
     let Shared { memory, env, .. } = *shared;
     let objects = match may_start(pod, status) {
-        true => read_objects(kubelet, pod, status, shared).await,
+        true => read_objects(kubelet, node, pod, status, shared).await,
         false => Objects::default(),
     };
+    remember_volumes(kubelet, node, pod, status).await;
     let runtime_error = runtime_class::error(kubelet, pod, status).await;
     let live = live::observe(&shared.context, pod, status).await;
     let now = kubelet.power.wall(env);
@@ -134,14 +137,23 @@ pub async fn take_step(
 }
 
 /// Reads what a pod refers to.
-async fn read_objects(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus, shared: &Shared<'_>) -> Objects {
+async fn read_objects(
+    kubelet: &SimulatedKubelet,
+    node: &Node,
+    pod: &Pod,
+    status: &PodStatus,
+    shared: &Shared<'_>,
+) -> Objects {
     let needed = pod.spec.as_ref().map(references).unwrap_or_default();
     let since = read_since(pod, status, shared.memory, shared.env.wall());
     let mut objects = shared.objects.read(&kubelet.client, shared.env, pod.namespace(), needed, since).await;
     if conditions::has_sandbox(status) {
         return objects;
     }
-    objects.claims = ObjectCache::read_claims(&kubelet.client, pod).await;
+    objects.claims = read_claims(&kubelet.client, node, pod).await;
+    if !objects.claims.is_empty() {
+        kubelet.use_volumes(pod.uid(), claims::attachable(pod, &objects.claims));
+    }
     objects.device_claims = DeviceClaims {
         read: ObjectCache::read_device_claims(&kubelet.client, pod, status).await,
         drivers: kubelet.machine.drivers().map(str::to_owned).collect(),
@@ -152,6 +164,26 @@ async fn read_objects(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus,
         }
     }
     objects
+}
+
+/// Finds out which attachable volumes a pod uses that was started by an earlier run of the agent.
+async fn remember_volumes(kubelet: &SimulatedKubelet, node: &Node, pod: &Pod, status: &PodStatus) {
+    if !uses_unknown_volumes(kubelet, pod, status) {
+        return;
+    }
+    let read = read_claims(&kubelet.client, node, pod).await;
+    if read.values().all(|claim| claim.error.is_none()) {
+        kubelet.use_volumes(pod.uid(), claims::attachable(pod, &read));
+    }
+}
+
+/// True if a pod runs with claims of which nothing is known.
+pub fn uses_unknown_volumes(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus) -> bool {
+    let has_claims = !claims::claims(pod).is_empty();
+    has_claims
+        && conditions::has_sandbox(status)
+        && !conditions::is_terminal(status)
+        && !kubelet.knows_volumes(pod.uid())
 }
 
 /// True when a container of the pod may start at its next step, so that what it refers to is needed.
