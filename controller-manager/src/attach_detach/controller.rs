@@ -115,11 +115,11 @@ impl Reconciler for Attacher {
 
 /// Returns true if the plan tells a pod of the place that its volume cannot be attached.
 fn reports_failure(plan: &Plan, place: &Place) -> bool {
-    let tells = |uid: &str| {
-        let is_about = |action: &Action| matches!(action, Action::Event(event) if event.reason == FAILED && event.regarding.uid == uid);
-        plan.actions.iter().any(is_about)
-    };
-    place.pods.iter().any(|pod| tells(pod.uid()))
+    let mut failures = plan.actions.iter().filter_map(|action| match action {
+        Action::Event(event) if event.reason == FAILED => Some(event.regarding.uid.as_str()),
+        _ => None,
+    });
+    failures.any(|uid| place.pods.iter().any(|pod| pod.uid() == uid))
 }
 
 /// Reconciles the list of attached volumes in a node's status.

@@ -2,7 +2,7 @@
 //! with the error, that the volume's attributes say.
 //!
 //! Real drivers bring such a controller along; without one, their volumes are never attached. It attaches for
-//! `orrery.dev/simulated`, and for every driver whose CSIDriver has the annotation `orrery.dev/simulated: "true"`.
+//! `simulated.orrery.dev`, and for every driver whose CSIDriver has the annotation `orrery.dev/simulated: "true"`.
 //! Corresponds to pkg/controller of github.com/kubernetes-csi/external-attacher.
 //!
 //! Deviation: the driver does not have to be registered in the node's CSINode.

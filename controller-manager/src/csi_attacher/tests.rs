@@ -8,19 +8,19 @@ use proto::kinds::api::storage::v1::VolumeAttachment;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const FINALIZER: &str = "external-attacher/orrery-dev-simulated";
+const FINALIZER: &str = "external-attacher/simulated-orrery-dev";
 
 fn volume(attributes: Value, more: Value) -> PersistentVolume {
     let mut metadata = json!({"name": "pv", "uid": "uid-pv"});
     metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let csi = json!({"driver": "orrery.dev/simulated", "volumeHandle": "v", "volumeAttributes": attributes});
+    let csi = json!({"driver": "simulated.orrery.dev", "volumeHandle": "v", "volumeAttributes": attributes});
     PersistentVolume::decode_value(json!({"metadata": metadata, "spec": {"csi": csi}})).unwrap()
 }
 
 fn attachment(metadata: Value, status: Value) -> VolumeAttachment {
     let mut all = json!({"name": "va", "uid": "uid-va", "creationTimestamp": fixture::time(0)});
     all.as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
-    let spec = json!({"attacher": "orrery.dev/simulated", "nodeName": "n", "source": {"persistentVolumeName": "pv"}});
+    let spec = json!({"attacher": "simulated.orrery.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}});
     VolumeAttachment::decode_value(json!({"metadata": all, "spec": spec, "status": status})).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn a_driver_attaches_and_detaches_as_the_volume_says() {
 
 #[test]
 fn a_volume_may_go_when_it_is_attached_nowhere() {
-    let driver = "orrery.dev/simulated".to_owned();
+    let driver = "simulated.orrery.dev".to_owned();
     assert_eq!(finalizer::name(&driver), FINALIZER);
     let leaving = json!({"finalizers": ["a/b", FINALIZER], "deletionTimestamp": fixture::time(0)});
     for (metadata, is_attached, expected) in [

@@ -58,6 +58,8 @@ pub struct SimulatedKubelet {
     disk_filled_bytes: AtomicI64,
     /// True when the volumes in use have changed and the node has not said so yet.
     pub has_volume_change: AtomicBool,
+    /// True once its CSINode lists the simulated driver.
+    pub has_csi_node: AtomicBool,
     /// True while the node's pressures are checked again and again.
     pub checks_pressure: AtomicBool,
     /// Where its static pods come from.
@@ -137,6 +139,7 @@ impl SimulatedKubelet {
             image_pull_bytes_per_second: settings.image_pull_rate,
             disk_filled_bytes: AtomicI64::new(0),
             has_volume_change: AtomicBool::new(false),
+            has_csi_node: AtomicBool::new(false),
             checks_pressure: AtomicBool::new(false),
             manifests,
             power,

@@ -8,6 +8,7 @@ pub mod members;
 pub mod power;
 pub mod machines;
 pub mod node_tasks;
+mod pod_volumes;
 pub mod pod_sync;
 mod volumes;
 pub mod stages;

@@ -4,13 +4,12 @@
 
 use crate::config::Latency;
 use crate::fleet::kubelet::SimulatedKubelet;
-use crate::fleet::runtime_class;
+use crate::fleet::{pod_volumes, runtime_class};
 use crate::node;
 use crate::objects::ObjectCache;
 use crate::runtime::container::NodeContext;
 use crate::runtime::hooks::{self, Moment};
 use crate::runtime::live;
-use crate::volumes::claim_reader::read_claims;
 use client::{DeleteOptions, Error, EventSpec, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
 use pod_life::admission::Verdict;
@@ -20,7 +19,6 @@ use pod_life::image_pulls::{PlannedPull, PullRequest};
 use pod_life::lifecycle::{self, PodStep, PodView, Sandbox};
 use pod_life::live::Live;
 use pod_life::memory::PodMemory;
-use pod_life::needs::claims;
 use pod_life::needs::device_claims::DeviceClaims;
 use pod_life::needs::references::{Objects, references};
 use pod_life::notes::{Mounts, Notes};
@@ -112,7 +110,7 @@ pub async fn take_step(
         true => read_objects(kubelet, node, pod, status, shared).await,
         false => Objects::default(),
     };
-    remember_volumes(kubelet, node, pod, status).await;
+    pod_volumes::remember(kubelet, node, pod, status).await;
     let runtime_error = runtime_class::error(kubelet, pod, status).await;
     let live = live::observe(&shared.context, pod, status).await;
     let now = kubelet.power.wall(env);
@@ -150,10 +148,7 @@ async fn read_objects(
     if conditions::has_sandbox(status) {
         return objects;
     }
-    objects.claims = read_claims(&kubelet.client, node, pod).await;
-    if !objects.claims.is_empty() {
-        kubelet.use_volumes(pod.uid(), claims::attachable(pod, &objects.claims));
-    }
+    objects.claims = pod_volumes::read(kubelet, node, pod).await;
     objects.device_claims = DeviceClaims {
         read: ObjectCache::read_device_claims(&kubelet.client, pod, status).await,
         drivers: kubelet.machine.drivers().map(str::to_owned).collect(),
@@ -164,26 +159,6 @@ async fn read_objects(
         }
     }
     objects
-}
-
-/// Finds out which attachable volumes a pod uses that was started by an earlier run of the agent.
-async fn remember_volumes(kubelet: &SimulatedKubelet, node: &Node, pod: &Pod, status: &PodStatus) {
-    if !uses_unknown_volumes(kubelet, pod, status) {
-        return;
-    }
-    let read = read_claims(&kubelet.client, node, pod).await;
-    if read.values().all(|claim| claim.error.is_none()) {
-        kubelet.use_volumes(pod.uid(), claims::attachable(pod, &read));
-    }
-}
-
-/// True if a pod runs with claims of which nothing is known.
-pub fn uses_unknown_volumes(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus) -> bool {
-    let has_claims = !claims::claims(pod).is_empty();
-    has_claims
-        && conditions::has_sandbox(status)
-        && !conditions::is_terminal(status)
-        && !kubelet.knows_volumes(pod.uid())
 }
 
 /// True when a container of the pod may start at its next step, so that what it refers to is needed.

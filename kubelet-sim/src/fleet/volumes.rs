@@ -4,7 +4,7 @@
 
 use crate::fleet::kubelet::SimulatedKubelet;
 use crate::fleet::node_tasks::NodeTask;
-use crate::fleet::pod_sync::uses_unknown_volumes;
+use crate::fleet::pod_volumes::are_unknown;
 use crate::fleet::{BY_NODE, Fleet};
 use client::Event;
 use pod_life::conditions;
@@ -39,7 +39,7 @@ impl Fleet {
     pub(super) fn settle_volumes(&self, kubelet: &SimulatedKubelet) {
         if kubelet.has_left_over_volumes() {
             let pods = self.pods.by_index(BY_NODE, &kubelet.machine.name);
-            if !pods.iter().any(|pod| uses_unknown_volumes(kubelet, pod, &self.memory.status_of(pod).0)) {
+            if !pods.iter().any(|pod| are_unknown(kubelet, pod, &self.memory.status_of(pod).0)) {
                 kubelet.drop_left_over_volumes();
             }
         }

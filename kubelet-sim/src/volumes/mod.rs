@@ -4,3 +4,4 @@
 
 pub mod in_use;
 pub mod claim_reader;
+pub mod csi_node;

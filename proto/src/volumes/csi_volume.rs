@@ -12,7 +12,7 @@ const PLUGIN: &str = "kubernetes.io/csi/";
 const SEPARATOR: char = '^';
 
 /// The driver that Orrery simulates in any case.
-pub const SIMULATED_DRIVER: &str = "orrery.dev/simulated";
+pub const SIMULATED_DRIVER: &str = "simulated.orrery.dev";
 /// Annotation of a CSIDriver that makes its driver a simulated one.
 pub const SIMULATED: &str = "orrery.dev/simulated";
 

@@ -60,7 +60,7 @@ pub fn objects() -> Vec<Value> {
 /// Returns a volume of the simulated driver, its claim, and a pod that uses it.
 fn volumes() -> Vec<Value> {
     let (modes, size) = (json!(["ReadWriteOnce"]), json!({"storage": "1Gi"}));
-    let csi = json!({"driver": "orrery.dev/simulated", "volumeHandle": "disk"});
+    let csi = json!({"driver": "simulated.orrery.dev", "volumeHandle": "disk"});
     let claim_ref = json!({"kind": "PersistentVolumeClaim", "namespace": "default", "name": "disk"});
     let volume = json!({"accessModes": modes, "capacity": size, "csi": csi, "claimRef": claim_ref});
     let claim = json!({
