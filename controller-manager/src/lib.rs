@@ -8,6 +8,7 @@
 pub mod controllers;
 pub mod descriptor;
 pub mod signers;
+pub mod attach_detach_options;
 pub mod options;
 pub mod flags;
 pub mod manager;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
-use crate::attach_detach::options::AttachDetachOptions;
+use crate::attach_detach_options::AttachDetachOptions;
 use crate::flags::KubeControllerManager;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;

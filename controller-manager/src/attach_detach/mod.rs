@@ -5,7 +5,6 @@
 //! about the report of one node. A volume is attached, then reported, then mounted; it is unmounted, then no longer
 //! reported, then detached. Corresponds to pkg/controller/volume/attachdetach and pkg/volume/csi/csi_attacher.go.
 
-pub mod options;
 pub mod attachment;
 pub mod ledger;
 pub mod place;

@@ -4,9 +4,9 @@
 //! pkg/controller/volume/attachdetach/util.
 
 use super::ledger::Ledger;
-use super::options::AttachDetachOptions;
 use super::place::Place;
 use super::{attachment, node_plan, volume_plan};
+use crate::attach_detach_options::AttachDetachOptions;
 use crate::controller_ref::is_controlled_by;
 use crate::descriptor::Setup;
 use crate::indexes::{self, ATTACHMENTS_BY_VOLUME, PODS_BY_CLAIM, PODS_BY_NODE};
