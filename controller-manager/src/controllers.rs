@@ -10,6 +10,8 @@ use crate::volume::{binder, ephemeral, expand, protection, simulated};
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
     garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
+    attach_detach, clusterrole_aggregation, cronjob, csi_attacher, deployment, disruption, endpoints, endpointslice,
+    endpointslicemirroring, garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
     resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
     validatingadmissionpolicy_status,
 };
@@ -27,6 +29,7 @@ use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::storage::v1::{StorageClass, VolumeAttributesClass};
+use proto::kinds::api::storage::v1::{CSIDriver, VolumeAttachment};
 
 /// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
@@ -189,6 +192,33 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[reads::<Pod>(), reads::<Node>()],
         on_by_default: true,
         start: pod_gc::controller::start,
+    },
+    ControllerDescriptor {
+        name: "persistentvolume-attach-detach-controller",
+        aliases: &["attachdetach"],
+        service_account: Some("attachdetach-controller"),
+        component: "attachdetach-controller",
+        queues: &["attach_detach_volumes", "attach_detach_nodes"],
+        informers: &[
+            triggers::<Pod>(),
+            triggers::<Node>(),
+            triggers::<PersistentVolumeClaim>(),
+            triggers::<PersistentVolume>(),
+            triggers::<VolumeAttachment>(),
+            triggers::<CSIDriver>(),
+        ],
+        on_by_default: true,
+        start: attach_detach::controller::start,
+    },
+    ControllerDescriptor {
+        name: "simulated-csi-attacher-controller",
+        aliases: &[],
+        service_account: Some("simulated-csi-attacher"),
+        component: "simulated-csi-attacher",
+        queues: &["csi_attacher_va", "csi_attacher_pv"],
+        informers: &[triggers::<VolumeAttachment>(), triggers::<PersistentVolume>(), triggers::<CSIDriver>()],
+        on_by_default: true,
+        start: csi_attacher::controller::start,
     },
     ControllerDescriptor {
         name: "disruption-controller",

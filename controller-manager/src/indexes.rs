@@ -8,11 +8,16 @@ use crate::pod;
 use client::Informer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::storage::v1::VolumeAttachment;
 
 /// Pods by `Kind/namespace/name` of their controller; pods without a controller by `orphans_key`.
 pub const PODS_BY_CONTROLLER: &str = "controller";
 /// Pods by the name of the node that they are assigned to.
 pub const PODS_BY_NODE: &str = "node";
+/// Pods by the keys of the PersistentVolumeClaims that they use.
+pub const PODS_BY_CLAIM: &str = "claim";
+/// VolumeAttachments by the name of their PersistentVolume.
+pub const ATTACHMENTS_BY_VOLUME: &str = "persistentVolume";
 /// Objects by the uid of their controller.
 pub const BY_CONTROLLER_UID: &str = "controllerUid";
 
@@ -29,6 +34,16 @@ pub fn pods_by_node(pods: &Informer<Pod>) {
     pods.index(PODS_BY_NODE, |pod| {
         let node = pod::node_name(pod);
         if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
+    });
+}
+
+pub fn pods_by_claim(pods: &Informer<Pod>) {
+    pods.index(PODS_BY_CLAIM, pod::claim_keys);
+}
+
+pub fn attachments_by_volume(attachments: &Informer<VolumeAttachment>) {
+    attachments.index(ATTACHMENTS_BY_VOLUME, |attachment| {
+        attachment.spec.source.persistent_volume_name.clone().into_iter().collect()
     });
 }
 

@@ -9,6 +9,7 @@ pub mod controllers;
 pub mod descriptor;
 pub mod signers;
 pub mod autoscaler_options;
+pub mod attach_detach_options;
 pub mod options;
 pub mod flags;
 pub mod manager;
@@ -51,6 +52,10 @@ pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod taint_eviction;
 pub mod pod_gc;
+
+// Volumes.
+pub mod attach_detach;
+pub mod csi_attacher;
 
 // Housekeeping.
 pub mod namespace;

@@ -3,6 +3,7 @@
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
 use crate::autoscaler_options::AutoscalerOptions;
+use crate::attach_detach_options::AttachDetachOptions;
 use crate::flags::KubeControllerManager;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
@@ -142,6 +143,8 @@ pub struct Settings {
     pub enable_dynamic_provisioning: bool,
     #[command(flatten)]
     pub autoscaling: AutoscalerOptions,
+    #[command(flatten)]
+    pub attach_detach: AttachDetachOptions,
     #[command(flatten)]
     pub signing: SigningOptions,
     /// The authorities that sign, read from the files that the flags name

@@ -32,6 +32,7 @@ pub mod static_pods;
 
 // The processes of containers, and the objects that they refer to.
 pub mod objects;
+pub mod volumes;
 pub mod network;
 pub mod runtime;
 

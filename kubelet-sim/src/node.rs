@@ -58,6 +58,8 @@ pub struct Observed {
     /// Identifies the machine's last start; the machine's own until it was started again.
     pub boot_id: Option<String>,
     pub is_shutting_down: bool,
+    /// The attachable volumes that pods use or are about to use.
+    pub volumes_in_use: Vec<String>,
 }
 
 /// An image on a node's disk.
@@ -154,6 +156,7 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     status.declared_features = Some(machine.declared_features.iter().map(ToString::to_string).collect());
     status.features = Some(NodeFeatures { supplemental_groups_policy: Some(true) });
     status.images = reported_images(&observed.images, machine.max_reported_images);
+    status.volumes_in_use = (!observed.volumes_in_use.is_empty()).then(|| observed.volumes_in_use.clone());
 
     let conditions = status.conditions.get_or_insert_default();
     let ready = match (observed.is_shutting_down, observed.pod_ranges.is_empty()) {
@@ -254,8 +257,8 @@ pub fn differs(previous: &NodeStatus, next: &NodeStatus) -> bool {
     without_heartbeats(previous) != without_heartbeats(next)
 }
 
-/// Returns a strategic merge patch for the `status` subresource with the fields that differ. Conditions merge by type,
-/// so it never contains conditions that are not the kubelet's.
+/// Returns a strategic merge patch for the `status` subresource with the fields that differ, null for those that are no
+/// longer there. Conditions merge by type, so it never contains conditions that are not the kubelet's.
 pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
     let (stored, wanted) = (stored.as_object()?, wanted.as_object()?);
     let mut changes: Map<String, Value> = wanted
@@ -263,6 +266,8 @@ pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
         .filter(|(field, value)| stored.get(*field) != Some(value))
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
+    let gone = stored.keys().filter(|field| !wanted.contains_key(*field));
+    changes.extend(gone.map(|field| (field.clone(), Value::Null)));
     if let (Some(Value::Array(next)), Some(Value::Array(old))) =
         (changes.get_mut("conditions"), stored.get("conditions"))
     {

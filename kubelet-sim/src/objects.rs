@@ -10,10 +10,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use client::Client;
 use component_base::env::Env;
 use parking_lot::Mutex;
-use pod_life::needs::claims::{self, ClaimRead, Claims};
 use pod_life::needs::device_claims;
 use pod_life::needs::references::{Entries, Objects, ReadError, Reference, Source};
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodStatus};
+use proto::kinds::api::core::v1::{Pod, PodStatus};
 use proto::kinds::api::resource::v1::ResourceClaim;
 use proto::kinds::jiff::{SignedDuration, Timestamp};
 use proto::{Gvr, Kind};
@@ -68,27 +67,6 @@ impl ObjectCache {
             objects.sources.insert(reference, entries);
         }
         objects
-    }
-
-    /// Reads the claims of a pod, and the volumes that they name. Nothing of them is remembered.
-    pub async fn read_claims(node: &Client, pod: &Pod) -> Claims {
-        let mut claims = Claims::new();
-        for claim in claims::claims(pod) {
-            let mut read = ClaimRead::default();
-            match node.api::<PersistentVolumeClaim>(pod.namespace()).get(&claim.claim).await {
-                Ok(object) => read.claim = Some(Arc::new(object)),
-                Err(error) => read.error = Some(error.to_string()),
-            }
-            let spec = read.claim.as_ref().and_then(|claim| claim.spec.as_ref());
-            if let Some(volume) = spec.and_then(|spec| spec.volume_name.as_deref()).filter(|name| !name.is_empty()) {
-                match node.api::<PersistentVolume>("").get(volume).await {
-                    Ok(object) => read.volume = Some(Arc::new(object)),
-                    Err(error) => read.error = Some(error.to_string()),
-                }
-            }
-            claims.insert(claim.claim, read);
-        }
-        claims
     }
 
     /// Reads the ResourceClaims of a pod. Nothing of them is remembered.

@@ -139,9 +139,11 @@ kinds! {
     api::rbac::v1::Role, true;
     api::rbac::v1::RoleBinding, true;
     api::scheduling::v1::PriorityClass, false;
+    api::storage::v1::CSIDriver, false;
     api::storage::v1::CSINode, false;
     api::storage::v1::StorageClass, false;
     api::storage::v1::VolumeAttributesClass, false;
+    api::storage::v1::VolumeAttachment, false;
     api::resource::v1::ResourceClaim, true;
     api::resource::v1::ResourceSlice, false;
 }

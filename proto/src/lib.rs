@@ -31,9 +31,10 @@ pub mod resources;
 // Answers: tables, partial objects, frames of a watch.
 pub mod wire;
 
-// The usage of quotas, and the nodes on which a pod may run.
+// The usage of quotas, the nodes on which a pod may run, and the volumes that are attached to them.
 pub mod quota;
 pub mod scheduling;
+pub mod volumes;
 
 // Test equipment: seeded mutation of inputs, and the properties of the parsers.
 pub mod mutation;

@@ -5,6 +5,7 @@
 mod admission_policies;
 mod admission_webhooks;
 mod aggregation;
+mod attached_volumes;
 mod audit;
 mod autoscaling;
 mod bad_etcd;

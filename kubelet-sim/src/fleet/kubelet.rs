@@ -12,6 +12,7 @@ use crate::machines::shutdown;
 use crate::node::{self, NETWORK_NOT_READY, Observed, StoredImage};
 use crate::plan::NodePlan;
 use crate::static_pods::source::Source;
+use crate::volumes::in_use::VolumesInUse;
 use client::{Client, Recorder, Renewal};
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
@@ -55,6 +56,10 @@ pub struct SimulatedKubelet {
     /// 0 if the size of an image does not matter.
     image_pull_bytes_per_second: u64,
     disk_filled_bytes: AtomicI64,
+    /// True when the volumes in use have changed and the node has not said so yet.
+    pub has_volume_change: AtomicBool,
+    /// True once its CSINode lists the simulated driver.
+    pub has_csi_node: AtomicBool,
     /// True while the node's pressures are checked again and again.
     pub checks_pressure: AtomicBool,
     /// Where its static pods come from.
@@ -85,6 +90,7 @@ struct State {
     /// Uids of pods whose status shows addresses of a sandbox that has gone.
     lost_sandboxes: BTreeSet<String>,
     admitted: AdmittedPods,
+    volumes: VolumesInUse,
     eviction: EvictionManager,
     pulls: ImagePulls,
     numa: NumaAllocator,
@@ -132,6 +138,8 @@ impl SimulatedKubelet {
             pulls_at_once: settings.pulls_at_once(),
             image_pull_bytes_per_second: settings.image_pull_rate,
             disk_filled_bytes: AtomicI64::new(0),
+            has_volume_change: AtomicBool::new(false),
+            has_csi_node: AtomicBool::new(false),
             checks_pressure: AtomicBool::new(false),
             manifests,
             power,
@@ -175,7 +183,13 @@ impl SimulatedKubelet {
         let boot_id = images::fingerprint(&["boot", &self.machine.name, &now.to_string()]);
         *state = State {
             node_uid: std::mem::take(&mut state.node_uid),
-            observed: Observed { boot_id: Some(uuid(&boot_id)), pressures: BTreeSet::new(), ..state.observed.clone() },
+            observed: Observed {
+                boot_id: Some(uuid(&boot_id)),
+                pressures: BTreeSet::new(),
+                volumes_in_use: Vec::new(),
+                ..state.observed.clone()
+            },
+            volumes: VolumesInUse::after_boot(),
             addresses,
             numa: NumaAllocator::new(settings, nodes),
             ..State::default()
@@ -221,6 +235,8 @@ impl SimulatedKubelet {
     pub fn observe_node(&self, node: &Node, now: Timestamp) -> bool {
         let mut state = self.state.lock();
         state.node_uid = node.uid().to_owned();
+        state.volumes.adopt(node.status.iter().flat_map(|status| status.volumes_in_use.iter().flatten()));
+        state.observed.volumes_in_use = state.volumes.names();
         // Images that an earlier run of this process pulled are still on the machine.
         for image in node.status.iter().flat_map(|s| s.images.iter().flatten()) {
             if let Some(name) = images::full_name_of(image.names.as_deref().unwrap_or_default()) {
@@ -314,6 +330,39 @@ impl SimulatedKubelet {
         state.numa.release(pod_uid);
         state.lost_sandboxes.remove(pod_uid);
         state.addresses.iter_mut().for_each(|addresses| addresses.release(pod_uid));
+        state.volumes.release(pod_uid);
+        self.note_volumes(&mut state);
+    }
+
+    /// Records the attachable volumes that a pod is about to mount.
+    pub fn use_volumes(&self, pod_uid: &str, volumes: BTreeSet<String>) {
+        let mut state = self.state.lock();
+        state.volumes.use_by(pod_uid, volumes);
+        self.note_volumes(&mut state);
+    }
+
+    /// True if it is known which attachable volumes the pod uses.
+    pub fn knows_volumes(&self, pod_uid: &str) -> bool {
+        self.state.lock().volumes.knows(pod_uid)
+    }
+
+    pub fn has_left_over_volumes(&self) -> bool {
+        self.state.lock().volumes.has_left_over()
+    }
+
+    /// Forgets the volumes that an earlier run of the agent has reported.
+    pub fn drop_left_over_volumes(&self) {
+        let mut state = self.state.lock();
+        state.volumes.drop_left_over();
+        self.note_volumes(&mut state);
+    }
+
+    fn note_volumes(&self, state: &mut State) {
+        let names = state.volumes.names();
+        if state.observed.volumes_in_use != names {
+            state.observed.volumes_in_use = names;
+            self.has_volume_change.store(true, Ordering::Release);
+        }
     }
 
     /// Returns the uid of the pod that has an address of the node's ranges; `None` when the address is not of this node or

@@ -8,7 +8,9 @@ pub mod members;
 pub mod power;
 pub mod machines;
 pub mod node_tasks;
+mod pod_volumes;
 pub mod pod_sync;
+mod volumes;
 pub mod stages;
 pub mod watched;
 pub mod pressure;
@@ -327,6 +329,7 @@ impl Fleet {
         let (Event::Added(node) | Event::Updated { new: node, .. }) = event else { return };
         if let Some(at) = self.members.index_of(node.name()) {
             self.observe_node(at, node);
+            self.retry_mounts(event);
         }
     }
 
@@ -360,6 +363,7 @@ impl Fleet {
                 self.members.at(at).release(pod.uid());
                 self.runtime.release(pod.uid());
                 self.retry_resizes(at);
+                self.report_volumes(at);
             }
             Event::Added(_) => self.members.at(at).recover(pod, self.env.wall()),
             Event::Updated { old, .. } if old.uid() != pod.uid() => self.members.at(at).release(old.uid()),
@@ -467,6 +471,7 @@ impl Fleet {
             NodeTask::ReportStatus(_) => {
                 // As with a kubelet, a node that was deleted stays deleted until its agent starts again.
                 if let Some(node) = self.nodes.get("", &kubelet.machine.name) {
+                    self.settle_volumes(kubelet);
                     node_tasks::report_status(kubelet, &node, &self.settings, &self.env, &self.random).await?;
                 }
                 self.settings.node_status_update_frequency
@@ -538,6 +543,7 @@ impl Fleet {
             // The pod was deleted meanwhile: release what the sync has just given to it.
             kubelet.release(pod.uid());
         }
+        self.report_volumes(at);
         let (next, error) = match synced {
             Ok(next) => (next, None),
             // It is reported once the machine is connected again.

@@ -4,7 +4,7 @@
 
 use crate::config::Latency;
 use crate::fleet::kubelet::SimulatedKubelet;
-use crate::fleet::runtime_class;
+use crate::fleet::{pod_volumes, runtime_class};
 use crate::node;
 use crate::objects::ObjectCache;
 use crate::runtime::container::NodeContext;
@@ -107,9 +107,10 @@ pub async fn take_step(
 ) -> Option<PodStep> {
     let Shared { memory, env, .. } = *shared;
     let objects = match may_start(pod, status) {
-        true => read_objects(kubelet, pod, status, shared).await,
+        true => read_objects(kubelet, node, pod, status, shared).await,
         false => Objects::default(),
     };
+    pod_volumes::remember(kubelet, node, pod, status).await;
     let runtime_error = runtime_class::error(kubelet, pod, status).await;
     let live = live::observe(&shared.context, pod, status).await;
     let now = kubelet.power.wall(env);
@@ -134,14 +135,20 @@ pub async fn take_step(
 }
 
 /// Reads what a pod refers to.
-async fn read_objects(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus, shared: &Shared<'_>) -> Objects {
+async fn read_objects(
+    kubelet: &SimulatedKubelet,
+    node: &Node,
+    pod: &Pod,
+    status: &PodStatus,
+    shared: &Shared<'_>,
+) -> Objects {
     let needed = pod.spec.as_ref().map(references).unwrap_or_default();
     let since = read_since(pod, status, shared.memory, shared.env.wall());
     let mut objects = shared.objects.read(&kubelet.client, shared.env, pod.namespace(), needed, since).await;
     if conditions::has_sandbox(status) {
         return objects;
     }
-    objects.claims = ObjectCache::read_claims(&kubelet.client, pod).await;
+    objects.claims = pod_volumes::read(kubelet, node, pod).await;
     objects.device_claims = DeviceClaims {
         read: ObjectCache::read_device_claims(&kubelet.client, pod, status).await,
         drivers: kubelet.machine.drivers().map(str::to_owned).collect(),

@@ -276,6 +276,14 @@ pub const CONTROLLERS: &[RoleRow] = &[
         &["get,list,watch core services", "patch,update core services/status", "list,watch core nodes", EVENTS],
     ),
     (
+        "simulated-csi-attacher",
+        &[
+            "patch core persistentvolumes",
+            "patch storage.k8s.io volumeattachments",
+            "patch storage.k8s.io volumeattachments/status",
+        ],
+    ),
+    (
         "statefulset-controller",
         &[
             "list,watch core pods",

@@ -62,6 +62,7 @@ pub const FEATURES: &[Feature] = &[
         "a pod is evicted from a silent node",
         Objects("", "pods", "default", |all| has(all, "on-silent-node", "/metadata/deletionTimestamp")),
     ),
+    feature("a volume is attached", Objects("", "nodes", "", |all| has(all, "node-0", "/status/volumesAttached/0"))),
     feature("a deleted pod ends", Objects("", "pods", "default", |all| !is_there(all, "to-delete"))),
     feature("a pod without a node is deleted", Objects("", "pods", "default", |all| !is_there(all, "orphan"))),
     // Workloads.

@@ -1,6 +1,8 @@
 //! The objects that the administrator creates, so that every component has work.
 
+use client::{Client, Patch, PatchOptions};
 use e2e::bootstrap_token;
+use proto::Gvr;
 use serde_json::{Value, json};
 
 /// Name of a node that no kubelet reports for.
@@ -52,7 +54,36 @@ fn job_spec(more: Value) -> Value {
 
 /// Returns all objects, in the order in which they are created.
 pub fn objects() -> Vec<Value> {
-    [accounts(), nodes_and_pods(), controllers(), services(), housekeeping(), certificates()].concat()
+    [accounts(), nodes_and_pods(), volumes(), controllers(), services(), housekeeping(), certificates()].concat()
+}
+
+/// Returns a volume of the simulated driver, its claim, and a pod that uses it.
+fn volumes() -> Vec<Value> {
+    let (modes, size) = (json!(["ReadWriteOnce"]), json!({"storage": "1Gi"}));
+    let csi = json!({"driver": "simulated.orrery.dev", "volumeHandle": "disk"});
+    let claim_ref = json!({"kind": "PersistentVolumeClaim", "namespace": "default", "name": "disk"});
+    let volume = json!({"accessModes": modes, "capacity": size, "csi": csi, "claimRef": claim_ref});
+    let claim = json!({
+        "accessModes": modes, "resources": {"requests": size}, "volumeName": "disk", "storageClassName": ""
+    });
+    let source = json!([{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]);
+    vec![
+        object("v1", "PersistentVolumeClaim", "default", "disk", json!({"spec": claim})),
+        object("v1", "PersistentVolume", "", "disk", json!({"spec": volume})),
+        pod("with-volume", json!({"nodeName": "node-0", "volumes": source})),
+    ]
+}
+
+/// Binds the claim to the volume.
+pub async fn bind_claim(admin: &Client) {
+    let claims = admin.dynamic(&Gvr::new("", "v1", "persistentvolumeclaims"), "default");
+    let volumes = admin.dynamic(&Gvr::new("", "v1", "persistentvolumes"), "");
+    let claim = claims.get("disk").await.unwrap();
+    let options = PatchOptions::default();
+    let reference = Patch::Merge(json!({"spec": {"claimRef": {"uid": claim["metadata"]["uid"]}}}));
+    volumes.patch_subresource("disk", "", &reference, &options).await.unwrap();
+    let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+    claims.patch_subresource("disk", "status", &bound, &options).await.unwrap();
 }
 
 /// Returns the service account that pods need before its controller runs.

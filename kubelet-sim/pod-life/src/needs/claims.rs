@@ -1,12 +1,10 @@
-//! The PersistentVolumeClaims of a pod: each has to be bound before its volume is mounted.
+//! The PersistentVolumeClaims of a pod: each has to be bound, and its volume attached to the node, before it is mounted.
 //!
 //! Corresponds to createVolumeSpec in pkg/kubelet/volumemanager/populator.
-//!
-//! Deviation: a bound claim is mounted at once; no volume has to be attached to the node first.
 
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A claim that a volume of a pod refers to.
@@ -25,6 +23,17 @@ pub struct ClaimRead {
     pub volume: Option<Arc<PersistentVolume>>,
     /// Why one of them could not be read, as the API server says it.
     pub error: Option<String>,
+    pub attachment: Attachment,
+}
+
+/// Says whether a volume is attached to the pod's node. The volume has the name that the node's status lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// Volumes of its kind are not attached.
+    #[default]
+    NotNeeded,
+    Missing(String),
+    Attached(String),
 }
 
 /// What was read of all claims of a pod, by name.
@@ -42,6 +51,30 @@ pub fn claims(pod: &Pod) -> Vec<ClaimRef> {
         Some(ClaimRef { volume: volume.name.clone(), claim, is_ephemeral })
     };
     volumes.filter_map(claim).collect()
+}
+
+/// Returns the volumes that are attached to the node for the pod, or have to be. The node reports them as in use.
+pub fn attachable(pod: &Pod, read: &Claims) -> BTreeSet<String> {
+    let ready = claims(pod).into_iter().filter(|claim| error(pod, claim, read).is_none());
+    let volume = |claim: ClaimRef| match &read.get(&claim.claim)?.attachment {
+        Attachment::NotNeeded => None,
+        Attachment::Missing(volume) | Attachment::Attached(volume) => Some(volume.clone()),
+    };
+    ready.filter_map(volume).collect()
+}
+
+/// Returns the message of the event about volumes that are not attached in time; `None` if none is missing.
+pub fn unattached_message(pod: &Pod, read: &Claims) -> Option<String> {
+    let is_missing =
+        |claim: &ClaimRef| read.get(&claim.claim).is_some_and(|read| matches!(read.attachment, Attachment::Missing(_)));
+    let missing: BTreeSet<String> = claims(pod).into_iter().filter(is_missing).map(|claim| claim.volume).collect();
+    let volumes = missing.into_iter().collect::<Vec<String>>().join(" ");
+    (!volumes.is_empty()).then(|| {
+        format!(
+            "Unable to attach or mount volumes: unmounted volumes=[{volumes}], unattached volumes=[{volumes}], failed to \
+             process volumes=[]: context deadline exceeded"
+        )
+    })
 }
 
 /// Returns the message of the event about claims that are not ready; `None` when all volumes can be mounted.
@@ -118,6 +151,7 @@ mod tests {
             claim: claim.map(|claim| Arc::new(PersistentVolumeClaim::decode_value(claim).unwrap())),
             volume: volume.map(|volume| Arc::new(PersistentVolume::decode_value(volume).unwrap())),
             error: Some(error.to_owned()),
+            attachment: Attachment::NotNeeded,
         }
     }
 
@@ -147,6 +181,26 @@ mod tests {
                  volumes=[data]: error processing PVC shop/data: {expected}"
             );
             assert_eq!(found, (!expected.is_empty()).then_some(whole));
+        }
+    }
+
+    #[test]
+    fn volumes_of_bound_claims_are_attached() {
+        let claim = |phase: &str| json!({"metadata": {"name": "data", "uid": "c1"}, "spec": {"volumeName": "pv"}, "status": {"phase": phase}});
+        let volume = json!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"uid": "c1"}}});
+        let pod = pod(json!({"name": "files", "persistentVolumeClaim": {"claimName": "data"}}));
+        let message = "Unable to attach or mount volumes: unmounted volumes=[files], unattached volumes=[files], \
+                       failed to process volumes=[]: context deadline exceeded";
+        for (phase, attachment, in_use, expected) in [
+            ("Bound", Attachment::NotNeeded, false, None),
+            ("Bound", Attachment::Missing("v".to_owned()), true, Some(message)),
+            ("Bound", Attachment::Attached("v".to_owned()), true, None),
+            ("Pending", Attachment::Attached("v".to_owned()), false, None),
+        ] {
+            let read = ClaimRead { attachment, ..read(Some(claim(phase)), Some(volume.clone()), "") };
+            let claims = [("data".to_owned(), read)].into();
+            assert_eq!(attachable(&pod, &claims).contains("v"), in_use);
+            assert_eq!(unattached_message(&pod, &claims).as_deref(), expected);
         }
     }
 
