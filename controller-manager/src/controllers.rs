@@ -9,16 +9,17 @@ use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
     garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
-    root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
+    root_ca_publisher, serviceaccount, serviceaccount_token, statefulset, taint_eviction, ttl_after_finished,
     validatingadmissionpolicy_status,
 };
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use proto::kinds::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{
-    ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolumeClaim, Pod, ReplicationController, ResourceQuota, Secret,
+    Service, ServiceAccount,
 };
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
@@ -145,6 +146,21 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<ReplicationController>(), triggers::<Pod>()],
         on_by_default: true,
         start: replicaset::controller::start_replication_controllers,
+    },
+    ControllerDescriptor {
+        name: "statefulset-controller",
+        aliases: &["statefulset"],
+        service_account: Some("statefulset-controller"),
+        component: "statefulset-controller",
+        queues: &["statefulset"],
+        informers: &[
+            triggers::<StatefulSet>(),
+            triggers::<Pod>(),
+            triggers::<ControllerRevision>(),
+            triggers::<PersistentVolumeClaim>(),
+        ],
+        on_by_default: true,
+        start: statefulset::controller::start,
     },
     ControllerDescriptor {
         name: "node-ipam-controller",
