@@ -405,6 +405,16 @@ mod tests {
         env.drain().await;
     }
 
+    /// Each controller has a row in docs/controllers.md, with the resources that it watches.
+    #[test]
+    fn the_page_about_controllers_is_true() {
+        let page = include_str!("../../docs/controllers.md");
+        for row in CONTROLLERS {
+            let line = format!("| `{}` | {} | ", row.name, row.watched());
+            assert!(page.lines().any(|written| written.starts_with(&line)), "docs/controllers.md has no row {line:?}");
+        }
+    }
+
     #[test]
     fn names_are_unique() {
         let names: Vec<&str> = CONTROLLERS

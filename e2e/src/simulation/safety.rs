@@ -4,6 +4,7 @@
 
 mod addresses;
 mod identity;
+mod identities;
 mod nodes;
 mod rollouts;
 pub mod lives;
@@ -68,6 +69,7 @@ impl Safety {
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
+            Box::<identities::Identities>::default(),
             Box::<lives::Lives>::default(),
         ];
         Self { violations: violations.clone(), rules }

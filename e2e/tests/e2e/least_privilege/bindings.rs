@@ -37,6 +37,7 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a Secret is filled with a token",
     "a Service has EndpointSlices",
     "a Service has Endpoints",
+    "a StatefulSet makes pods",
     "a disruption budget is counted",
     "a finished Job is cleaned up",
     "a namespace ends",
@@ -122,6 +123,7 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:deployment-controller", Subjects, &["a Deployment makes a ReplicaSet"]),
     needed("system:controller:replicaset-controller", Subjects, &["a ReplicaSet makes pods"]),
     needed("system:controller:replication-controller", Subjects, &["a ReplicationController makes pods"]),
+    needed("system:controller:statefulset-controller", Subjects, &["a StatefulSet makes pods"]),
     needed("system:controller:job-controller", Subjects, &["a Job makes pods", "a finished Job is cleaned up"]),
     needed("system:controller:cronjob-controller", Subjects, &["a CronJob makes Jobs"]),
     needed("system:controller:ttl-after-finished-controller", Subjects, &["a finished Job is cleaned up"]),
@@ -205,7 +207,6 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:selinux-warning-controller", NO_CONTROLLER),
     ("system:controller:service-ca-cert-publisher", NO_CONTROLLER),
     ("system:controller:service-cidrs-controller", NO_CONTROLLER),
-    ("system:controller:statefulset-controller", NO_CONTROLLER),
     ("system:controller:ttl-controller", NO_CONTROLLER),
     ("system:controller:volumeattributesclass-protection-controller", NO_CONTROLLER),
 ];
