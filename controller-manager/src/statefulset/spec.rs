@@ -51,8 +51,7 @@ pub fn first_updated(set: &StatefulSet) -> i64 {
 
 /// Returns how many pods a rolling update may make unavailable, at least 1; `None` if the spec does not say.
 ///
-/// Deviation: a set that has `maxUnavailable` is updated by it, whatever the feature gate MaxUnavailableStatefulSet says.
-/// The API server keeps the field only if the gate is on, so the result is the same.
+/// The feature gate MaxUnavailableStatefulSet is not asked: the API server drops the field as long as the gate is off.
 pub fn max_unavailable(set: &StatefulSet) -> Option<usize> {
     let value: &IntOrString = rolling_update(set)?.max_unavailable.as_ref()?;
     let count = intstr::scaled(value, replicas(set), Round::Down).unwrap_or(1);

@@ -195,6 +195,12 @@ fn identities_come_in_order() {
         check(&events).unwrap_or_default()
     };
     let pod = stateful_pod;
+    // The next pod of that name.
+    let next = |ordinal| {
+        let (key, mut pod) = stateful_pod(ordinal, "pending");
+        pod["metadata"]["uid"] = json!("next");
+        (key, pod)
+    };
     let in_order = [pod(0, "pending"), pod(0, "ready"), pod(1, "pending"), pod(1, "ready")];
     assert_eq!(complaint("OrderedReady", &in_order), "");
     let early = [pod(0, "pending"), pod(1, "pending")];
@@ -204,11 +210,11 @@ fn identities_come_in_order() {
     let lagging = [pod(0, "ready"), pod(0, "ended"), gone(0), pod(1, "pending")];
     assert_eq!(complaint("OrderedReady", &lagging), "");
     // It ended before pod 1 did, so it was not ready when pod 1 was missed.
-    let again = [pod(0, "ready"), pod(1, "ready"), pod(0, "ended"), pod(1, "ended"), gone(1), pod(1, "pending")];
+    let again = [pod(0, "ready"), pod(1, "ready"), pod(0, "ended"), pod(1, "ended"), gone(1), next(1)];
     assert!(complaint("OrderedReady", &again).contains("never ready at once"));
-    let twice = [pod(0, "ready"), gone(0), pod(0, "pending")];
+    let twice = [pod(0, "ready"), gone(0), next(0)];
     assert!(complaint("Parallel", &twice).contains("s-0 is gone, and its container c still runs"));
-    assert_eq!(complaint("Parallel", &[pod(0, "ready"), pod(0, "ended"), gone(0), pod(0, "pending")]), "");
+    assert_eq!(complaint("Parallel", &[pod(0, "ready"), pod(0, "ended"), gone(0), next(0)]), "");
 }
 
 const D: &str = "/registry/deployments/default/d";
