@@ -18,12 +18,20 @@ use crate::{
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
+    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
+    root_ca_publisher, serviceaccount, serviceaccount_token, statefulset, taint_eviction, ttl_after_finished,
+    validatingadmissionpolicy_status,
+};
+use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use proto::kinds::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{
     ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
     ResourceQuota, Secret, Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolumeClaim, Pod, ReplicationController, ResourceQuota, Secret,
+    Service, ServiceAccount,
 };
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
@@ -152,6 +160,21 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<ReplicationController>(), triggers::<Pod>()],
         on_by_default: true,
         start: replicaset::controller::start_replication_controllers,
+    },
+    ControllerDescriptor {
+        name: "statefulset-controller",
+        aliases: &["statefulset"],
+        service_account: Some("statefulset-controller"),
+        component: "statefulset-controller",
+        queues: &["statefulset"],
+        informers: &[
+            triggers::<StatefulSet>(),
+            triggers::<Pod>(),
+            triggers::<ControllerRevision>(),
+            triggers::<PersistentVolumeClaim>(),
+        ],
+        on_by_default: true,
+        start: statefulset::controller::start,
     },
     ControllerDescriptor {
         name: "node-ipam-controller",
@@ -519,6 +542,16 @@ mod tests {
             drop(row.start(&context));
         }
         env.drain().await;
+    }
+
+    /// Each controller has a row in docs/controllers.md, with the resources that it watches.
+    #[test]
+    fn the_page_about_controllers_is_true() {
+        let page = include_str!("../../docs/controllers.md");
+        for row in CONTROLLERS {
+            let line = format!("| `{}` | {} | ", row.name, row.watched());
+            assert!(page.lines().any(|written| written.starts_with(&line)), "docs/controllers.md has no row {line:?}");
+        }
     }
 
     #[test]

@@ -93,6 +93,22 @@ impl ControllerDescriptor {
         self.name == name || self.aliases.contains(&name)
     }
 
+    /// Returns the resources that the controller watches, and in brackets those that it only reads.
+    #[cfg(test)]
+    pub fn watched(&self) -> String {
+        let names = |purpose: Purpose| -> Vec<String> {
+            let watches = self.informers.iter().filter(|watch| watch.purpose == purpose);
+            watches.filter_map(|watch| watch.collection.as_ref()).map(|it| (it.gvr)().resource).collect()
+        };
+        let mut triggers = names(Purpose::Triggers);
+        if self.informers.iter().any(|watch| watch.purpose == Purpose::Discovers) {
+            triggers.push("every resource".to_owned());
+        }
+        let (triggers, reads) = (triggers.join(", "), names(Purpose::Reads).join(", "));
+        let reads = if reads.is_empty() { reads } else { format!("({reads})") };
+        [triggers, reads].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
     /// Starts the controller with what this row names.
     ///
     /// # Panics

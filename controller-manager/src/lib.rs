@@ -20,6 +20,7 @@ pub mod clock;
 
 // Code that several controllers share.
 pub mod controller_ref;
+pub mod controller_revision;
 pub mod indexes;
 pub mod intstr;
 pub mod pod;
@@ -33,6 +34,7 @@ pub mod selector_text;
 // Workloads.
 pub mod replicaset;
 pub mod deployment;
+pub mod statefulset;
 pub mod job;
 pub mod cronjob;
 pub mod ttl_after_finished;

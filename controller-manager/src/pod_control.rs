@@ -7,7 +7,7 @@
 use crate::actions;
 use crate::context::Actor;
 use crate::controller_ref::concerned_controllers;
-use client::{Action, ApplyError, ConsistencyStore, Event, Lister, Plan, Stale, UidExpectations, apply};
+use client::{Action, ApplyError, ConsistencyStore, Error, Event, Lister, Plan, Stale, UidExpectations, apply};
 use component_base::env::Env;
 use futures::future::join_all;
 use proto::Kind;
@@ -17,9 +17,37 @@ use serde_json::Value;
 /// Limit on the pods that one round over one object creates or deletes.
 pub const BURST: usize = 500;
 
+/// The messages of a controller's events about its pods. Their reasons are `SuccessfulCreate`, `FailedDelete`, ….
+#[derive(Clone, Copy)]
+pub struct EventTexts {
+    pub succeeded: fn(Verb, owner: &str, pod: &str) -> String,
+    /// `None` if the failure gets no event.
+    pub failed: fn(Verb, owner: &str, pod: &str, cause: &Error) -> Option<String>,
+}
+
+/// What a controller did to a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Create,
+    Delete,
+}
+
+/// The messages of the controllers whose pods are all alike.
+const OF_REPLICAS: EventTexts = EventTexts {
+    succeeded: |verb, _, pod| match verb {
+        Verb::Create => format!("Created pod: {pod}"),
+        Verb::Delete => format!("Deleted pod: {pod}"),
+    },
+    failed: |verb, _, _, cause| match verb {
+        Verb::Create => Some(format!("Error creating: {cause}")),
+        Verb::Delete => Some(format!("Error deleting: {cause}")),
+    },
+};
+
 /// Cheap to clone; clones share their expectations.
 #[derive(Clone)]
 pub struct PodControl {
+    texts: EventTexts,
     /// Creations and deletions that the pod informer has not shown yet, by the key of the owner.
     expectations: UidExpectations,
     /// Versions that were written of pods and owners, by the key of the owner.
@@ -51,7 +79,18 @@ impl PodControl {
     /// `owners` and `pods` are the caches that the controller reads.
     pub fn new<K: Kind>(env: &Env, owners: &Lister<K>, pods: &Lister<Pod>) -> Self {
         let consistency = ConsistencyStore::default().reading(owners).reading(pods);
-        Self { expectations: UidExpectations::new(env), consistency }
+        Self { texts: OF_REPLICAS, expectations: UidExpectations::new(env), consistency }
+    }
+
+    #[must_use]
+    pub fn with_texts(self, texts: EventTexts) -> Self {
+        Self { texts, ..self }
+    }
+
+    /// Adds the cache of a further kind that the controller reads and writes.
+    #[must_use]
+    pub fn reading<K: Kind>(self, cache: &Lister<K>) -> Self {
+        Self { consistency: self.consistency.reading(cache), ..self }
     }
 
     /// Fails while a cache is older than this controller's writes of the owner and its pods. Call it before reading
@@ -181,11 +220,11 @@ impl<K: Kind> Execution<'_, K> {
                     Ok(answer) => {
                         self.record_version(&answer);
                         let name = answer["metadata"]["name"].as_str().unwrap_or_default();
-                        self.record(actions::normal(self.owner, "SuccessfulCreate", format!("Created pod: {name}")));
+                        self.record_success(Verb::Create, name);
                     }
                     Err(error) => {
                         self.control.lower_expectation(self.key, action);
-                        self.record_failure("FailedCreate", "creating", &error);
+                        self.record_failure(Verb::Create, &error);
                         failed = failed.and(Err(error));
                     }
                 }
@@ -204,13 +243,13 @@ impl<K: Kind> Execution<'_, K> {
         for (action, result) in actions.iter().zip(self.apply_concurrently(actions).await) {
             match (action, result) {
                 (Action::Delete { name, .. }, Ok(_)) => {
-                    self.record(actions::normal(self.owner, "SuccessfulDelete", format!("Deleted pod: {name}")));
+                    self.record_success(Verb::Delete, name);
                 }
                 (_, Ok(_)) => {}
                 (_, Err(error)) => {
                     self.control.lower_expectation(self.key, action);
                     if !error.cause.is_not_found() {
-                        self.record_failure("FailedDelete", "deleting", &error);
+                        self.record_failure(Verb::Delete, &error);
                         failed = failed.and(Err(error));
                     }
                 }
@@ -242,9 +281,20 @@ impl<K: Kind> Execution<'_, K> {
         join_all(actions.iter().map(one)).await
     }
 
-    fn record_failure(&self, reason: &str, doing: &str, error: &ApplyError) {
-        if !error.cause.is_namespace_terminating() {
-            self.record(actions::warning(self.owner, reason, format!("Error {doing}: {}", error.cause)));
+    fn record_success(&self, verb: Verb, pod: &str) {
+        let message = (self.control.texts.succeeded)(verb, self.owner.name(), pod);
+        self.record(actions::normal(self.owner, &format!("Successful{verb:?}"), message));
+    }
+
+    fn record_failure(&self, verb: Verb, error: &ApplyError) {
+        let pod = match &error.failed {
+            Action::Create { object, .. } => object["metadata"]["name"].as_str().unwrap_or_default(),
+            Action::Delete { name, .. } => name,
+            _ => "",
+        };
+        let message = (self.control.texts.failed)(verb, self.owner.name(), pod, &error.cause);
+        if let Some(message) = message.filter(|_| !error.cause.is_namespace_terminating()) {
+            self.record(actions::warning(self.owner, &format!("Failed{verb:?}"), message));
         }
     }
 

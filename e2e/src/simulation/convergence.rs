@@ -41,6 +41,7 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
             "minions" => node(object, &mut reasons),
             "deployments" => deployment(object, &mut reasons),
             "replicasets" => replica_set(object, objects, &mut reasons),
+            "statefulsets" => stateful_set(object, objects, &mut reasons),
             "jobs" => job(object, &mut reasons),
             "persistentvolumes" => volume(object, objects, &mut reasons),
             "persistentvolumeclaims" => claim(object, objects, &mut reasons),
@@ -165,6 +166,27 @@ fn replica_set(set: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let wanted = number(set, "/spec/replicas");
     if i64::try_from(pods).ok() != Some(wanted) {
         reasons.push(format!("has {pods} pods of {wanted}"));
+    }
+}
+
+/// Checks that a StatefulSet has the pods of its ordinals, and that those from the partition up are updated.
+fn stateful_set(set: &Value, objects: &Objects, reasons: &mut Vec<String>) {
+    counts(set, &["replicas", "readyReplicas", "availableReplicas"], reasons);
+    let (name, start) = (text(set, "/metadata/name"), number(set, "/spec/ordinals/start"));
+    let wanted = number(set, "/spec/replicas");
+    let ordinals = start..start + wanted;
+    let key = |ordinal| format!("/registry/pods/{}/{name}-{ordinal}", text(set, "/metadata/namespace"));
+    let wanted_pods: BTreeSet<String> = ordinals.map(key).collect();
+    let pods: BTreeSet<String> =
+        objects.pods_of.get(text(set, "/metadata/uid")).into_iter().flatten().cloned().collect();
+    if pods != wanted_pods {
+        reasons.push(format!("has the pods {pods:?} of {wanted_pods:?}"));
+    }
+    let partition = number(set, "/spec/updateStrategy/rollingUpdate/partition");
+    let updated = number(set, "/status/updatedReplicas");
+    let is_rolling = text(set, "/spec/updateStrategy/type") == "RollingUpdate";
+    if is_rolling && updated < wanted - partition {
+        reasons.push(format!("has {updated} updated pods of {wanted}, with the partition {partition}"));
     }
 }
 

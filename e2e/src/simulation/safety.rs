@@ -4,6 +4,7 @@
 
 mod addresses;
 mod identity;
+mod identities;
 mod nodes;
 mod rollouts;
 pub mod lives;
@@ -69,6 +70,7 @@ impl Safety {
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
+            Box::<identities::Identities>::default(),
             Box::<lives::Lives>::default(),
             Box::<volumes::Volumes>::default(),
         ];

@@ -30,6 +30,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "roll-out", run: |seed| Simulation::run_whole(seed, 3, async |s| roll_out(s, "web", 20).await) },
     Scenario { name: "survive", run: survive },
     Scenario { name: "at-size", run: at_size },
+    Scenario { name: "stateful-sets", run: stateful_sets },
     Scenario { name: "quiet-hour", run: quiet_hour },
     Scenario { name: "stale-rollout", run: stale_rollout },
     Scenario { name: "stories", run: stories::played },
@@ -104,6 +105,17 @@ fn at_size(seed: u64) -> Run<()> {
             lost.iter().for_each(|node| simulation.set_unreachable(node, false));
         };
         futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE_AT_SIZE));
+        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+    })
+}
+
+/// A user works on StatefulSets alone, under all faults. Once faults stop, each has its pods.
+fn stateful_sets(seed: u64) -> Run<()> {
+    let nodes = 3;
+    Simulation::run_whole(seed, nodes, async |simulation| {
+        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
+        let user = User::new(simulation, nodes);
+        futures::join!(user.work_on_stateful_sets(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
         comes_to_rest(simulation, QUIET_AT_SIZE).await;
     })
 }

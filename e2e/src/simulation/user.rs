@@ -13,6 +13,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(1);
 /// Number of names for Deployments, Services, Jobs and claims.
 const NAMES: usize = 4;
+/// Number of names for StatefulSets.
+const STATEFUL_NAMES: usize = 2;
 
 /// Returns a pod template with resource requests.
 fn template(app: &str, image: &str, cpu: &str) -> Value {
@@ -79,6 +81,12 @@ fn claim(name: &str, class: &str) -> Value {
             "storageClassName": class, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         },
     })
+/// Returns a StatefulSet as a user writes it.
+pub fn stateful_set(name: &str, replicas: usize, image: &str) -> Value {
+    let mut set = deployment(name, replicas, image);
+    set["kind"] = json!("StatefulSet");
+    set["spec"]["serviceName"] = json!(name);
+    set
 }
 
 /// A user of the cluster. The seed decides its actions.
@@ -104,6 +112,7 @@ impl<'a> User<'a> {
         for number in 0..NAMES {
             self.create("", "persistentvolumes", kept_volume(&format!("kept-{number}"))).await;
         }
+        self.create("apps", "statefulsets", self.new_stateful_set("db-0")).await;
         while env.now() < end {
             self.act().await;
             env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
@@ -113,10 +122,33 @@ impl<'a> User<'a> {
         }
     }
 
+    /// Creates, changes and deletes StatefulSets and their pods for some time.
+    pub async fn work_on_stateful_sets(&self, how_long: Duration) {
+        let env = self.simulation.env();
+        let end = env.now() + how_long;
+        while env.now() < end {
+            self.act_on_stateful_sets().await;
+            env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
+        }
+    }
+
+    async fn act_on_stateful_sets(&self) {
+        let db = format!("db-{}", self.random.below(STATEFUL_NAMES));
+        match self.random.below(10) {
+            0..=2 => self.create("apps", "statefulsets", self.new_stateful_set(&db)).await,
+            3 | 4 => self.change_stateful_set(&db, json!({"replicas": self.random.below(5)})).await,
+            5 | 6 => self.change_stateful_set(&db, json!({"template": self.new_image()})).await,
+            7 | 8 => self.delete_a_pod(&db).await,
+            _ => self.delete("apps", "statefulsets", &db, self.any_propagation()).await,
+        }
+    }
+
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
         let (app, work, data) = (format!("app-{number}"), format!("work-{number}"), format!("data-{number}"));
         match random.below(18) {
+        let (app, work) = (format!("app-{number}"), format!("work-{number}"));
+        match random.below(17) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -135,6 +167,7 @@ impl<'a> User<'a> {
                 let size = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
                 self.patch("", "persistentvolumeclaims", "default", &data, size).await;
             }
+            13..=15 => self.act_on_stateful_sets().await,
             _ => self.cordon().await,
         }
     }
@@ -154,6 +187,26 @@ impl<'a> User<'a> {
         object
     }
 
+    fn new_stateful_set(&self, name: &str) -> Value {
+        let mut object = stateful_set(name, 1 + self.random.below(4), "db:1");
+        let policies = ["OrderedReady", "Parallel"];
+        object["spec"]["podManagementPolicy"] = json!(policies[self.random.below(policies.len())]);
+        object["spec"]["updateStrategy"] =
+            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": self.random.below(2)}});
+        object["spec"]["revisionHistoryLimit"] = json!(self.random.below(2));
+        object
+    }
+
+    async fn change_stateful_set(&self, name: &str, spec: Value) {
+        self.patch("apps", "statefulsets", "default", name, json!({"spec": spec})).await;
+    }
+
+    /// Returns the part of a pod template with another image.
+    fn new_image(&self) -> Value {
+        let image = format!("web:{}", 1 + self.random.below(5));
+        json!({"spec": {"containers": [{"name": "c", "image": image}]}})
+    }
+
     fn new_service(&self, app: &str) -> Value {
         let mut object = service(app);
         object["spec"]["type"] = json!(if self.random.below(2) == 0 { "ClusterIP" } else { "NodePort" });
@@ -171,9 +224,7 @@ impl<'a> User<'a> {
     }
 
     async fn set_image(&self, app: &str) {
-        let image = format!("web:{}", 1 + self.random.below(5));
-        let containers = json!([{"name": "c", "image": image}]);
-        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        let patch = json!({"spec": {"template": self.new_image()}});
         self.patch("apps", "deployments", "default", app, patch).await;
     }
 

@@ -52,6 +52,7 @@ mod request_trace;
 mod separation;
 mod shortest_command_lines;
 mod simulation;
+mod stateful_sets;
 mod stolen_credentials;
 mod streams;
 mod student_commands;

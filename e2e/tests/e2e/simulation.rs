@@ -42,6 +42,20 @@ fn a_rollout_keeps_its_surge_while_a_cache_lags() {
     assert!(log.contains("the controllers see nothing new of /registry/replicasets/"), "{log}");
 }
 
+/// The pods of StatefulSets come in order, and never two with one name, whatever fails.
+#[test]
+fn pods_of_stateful_sets_keep_their_order_under_faults() {
+    for log in logs("stateful-sets", &[1, 2]) {
+        let requests = |verb: &str, resource: &str| {
+            let caller = "system:serviceaccount:kube-system:statefulset-controller";
+            let line = format!(" {caller} {verb} ");
+            log.lines().filter(|one| one.contains(&line) && one.contains(resource) && one.contains(" 201 ")).count()
+        };
+        assert!(requests("create", "/pods ") > 10, "few pods were created");
+        assert!(requests("create", "/controllerrevisions ") > 3, "few revisions were recorded");
+    }
+}
+
 /// Writes of the fleet after which it is killed; `cargo xtask soak --scenario killed-fleet --seeds 210` checks them all.
 const WRITES: [u64; 2] = [40, 120];
 

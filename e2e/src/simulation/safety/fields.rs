@@ -185,3 +185,23 @@ pub struct ReplicaSetStatus {
 pub struct ReplicaSetSpec {
     pub replicas: i64,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StatefulSet {
+    pub metadata: Metadata,
+    pub spec: StatefulSetSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatefulSetSpec {
+    pub pod_management_policy: String,
+    pub ordinals: Ordinals,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ordinals {
+    pub start: u64,
+}

@@ -162,6 +162,61 @@ fn identity() {
     }
 }
 
+const S: &str = "/registry/statefulsets/default/s";
+
+/// Returns the pod of an ordinal: pending, ready, or with its containers ended.
+fn stateful_pod(ordinal: u64, state: &str) -> (String, Value) {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "s", "controller": true});
+    let phase = if state == "pending" { "Pending" } else { "Running" };
+    let ready = json!([{"type": "Ready", "status": if state == "ready" { "True" } else { "False" }}]);
+    let run = match state {
+        "pending" => json!({"waiting": {}}),
+        "ended" => json!({"terminated": {"exitCode": 0}}),
+        _ => json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+    };
+    let status = json!({
+        "name": "c", "image": "a", "imageID": "a", "ready": false, "containerID": "r", "restartCount": 0, "state": run,
+    });
+    let name = format!("s-{ordinal}");
+    let pod = json!({
+        "metadata": {"name": name, "uid": name, "ownerReferences": [owner]}, "spec": {"containers": []},
+        "status": {"phase": phase, "conditions": ready, "containerStatuses": [status]},
+    });
+    (format!("/registry/pods/default/{name}"), pod)
+}
+
+#[test]
+fn identities_come_in_order() {
+    let gone = |ordinal| (stateful_pod(ordinal, "ended").0, Value::Null);
+    let complaint = |policy: &str, events: &[(String, Value)]| {
+        let set = json!({"metadata": {"uid": "s"}, "spec": {"podManagementPolicy": policy}});
+        let events: Vec<(&str, Value)> =
+            std::iter::once((S, set)).chain(events.iter().map(|(key, value)| (key.as_str(), value.clone()))).collect();
+        check(&events).unwrap_or_default()
+    };
+    let pod = stateful_pod;
+    // The next pod of that name.
+    let next = |ordinal| {
+        let (key, mut pod) = stateful_pod(ordinal, "pending");
+        pod["metadata"]["uid"] = json!("next");
+        (key, pod)
+    };
+    let in_order = [pod(0, "pending"), pod(0, "ready"), pod(1, "pending"), pod(1, "ready")];
+    assert_eq!(complaint("OrderedReady", &in_order), "");
+    let early = [pod(0, "pending"), pod(1, "pending")];
+    assert!(complaint("OrderedReady", &early).contains("s-1 was created, and the pods below it were never ready"));
+    assert_eq!(complaint("Parallel", &early), "");
+    // The cache lagged: pod 0 was ready when the controller decided to create pod 1.
+    let lagging = [pod(0, "ready"), pod(0, "ended"), gone(0), pod(1, "pending")];
+    assert_eq!(complaint("OrderedReady", &lagging), "");
+    // It ended before pod 1 did, so it was not ready when pod 1 was missed.
+    let again = [pod(0, "ready"), pod(1, "ready"), pod(0, "ended"), pod(1, "ended"), gone(1), next(1)];
+    assert!(complaint("OrderedReady", &again).contains("never ready at once"));
+    let twice = [pod(0, "ready"), gone(0), next(0)];
+    assert!(complaint("Parallel", &twice).contains("s-0 is gone, and its container c still runs"));
+    assert_eq!(complaint("Parallel", &[pod(0, "ready"), pod(0, "ended"), gone(0), next(0)]), "");
+}
+
 const D: &str = "/registry/deployments/default/d";
 const R1: &str = "/registry/replicasets/default/r1";
 const R2: &str = "/registry/replicasets/default/r2";

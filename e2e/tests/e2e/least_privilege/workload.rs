@@ -126,6 +126,7 @@ fn controllers() -> Vec<Value> {
         workload("apps/v1", "Deployment", "deployment"),
         workload("apps/v1", "ReplicaSet", "replicaset"),
         workload("v1", "ReplicationController", "controller"),
+        workload("apps/v1", "StatefulSet", "statefulset"),
         job("job", json!({})),
         job("brief", json!({"ttlSecondsAfterFinished": 0})),
         object("batch/v1", "CronJob", "default", "every-minute", json!({"spec": cron})),
