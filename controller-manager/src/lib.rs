@@ -18,6 +18,7 @@ pub mod clock;
 
 // Code that several controllers share.
 pub mod controller_ref;
+pub mod controller_revision;
 pub mod indexes;
 pub mod intstr;
 pub mod pod;
