@@ -28,6 +28,15 @@ impl Error {
         }
     }
 
+    /// Returns true if the request may have been carried out: its answer was lost, or the server could not tell.
+    pub fn may_have_succeeded(&self) -> bool {
+        match self {
+            Error::Status(_) => self.code() >= 500,
+            Error::Transport(_) => false,
+            Error::Lost(_) | Error::Decode(_) => true,
+        }
+    }
+
     fn has_reason(&self, reason: &str) -> bool {
         self.status().is_some_and(|status| status.reason == reason)
     }
@@ -127,5 +136,20 @@ mod tests {
         let empty = Error::from_answer(StatusCode::NOT_FOUND, b"");
         assert!(empty.is_not_found());
         assert_eq!(empty.to_string(), "404 Not Found");
+    }
+
+    #[test]
+    fn requests_without_a_clear_answer_may_have_succeeded() {
+        let answered = |code: StatusCode| Error::from_answer(code, b"");
+        for (error, expected) in [
+            (answered(StatusCode::INTERNAL_SERVER_ERROR), true),
+            (answered(StatusCode::GATEWAY_TIMEOUT), true),
+            (answered(StatusCode::CONFLICT), false),
+            (answered(StatusCode::TOO_MANY_REQUESTS), false),
+            (Error::Lost("connection reset".to_owned()), true),
+            (Error::Transport("no route to host".to_owned()), false),
+        ] {
+            assert_eq!(error.may_have_succeeded(), expected, "{error:?}");
+        }
     }
 }

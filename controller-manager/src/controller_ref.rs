@@ -58,6 +58,27 @@ pub fn concerned_controllers<K: Kind, T: Kind>(event: &Event<T>) -> Vec<String> 
     former.into_iter().chain(present).collect()
 }
 
+/// Returns true if the owner was deleted, or replaced by another of the same name.
+pub fn is_replaced<T: Kind>(event: &Event<T>) -> bool {
+    match event {
+        Event::Added(_) => false,
+        Event::Updated { old, new } => old.uid() != new.uid(),
+        Event::Deleted(_) => true,
+    }
+}
+
+/// Returns true if an object has no controller, and is new or its labels or its controller have changed.
+pub fn may_be_adopted<T: Kind>(event: &Event<T>) -> bool {
+    let is_changed = match event {
+        Event::Added(_) => true,
+        Event::Updated { old, new } => {
+            controller_of(&**old).is_some() || old.metadata().labels != new.metadata().labels
+        }
+        Event::Deleted(_) => false,
+    };
+    is_changed && controller_of(&**event.object()).is_none()
+}
+
 /// The objects that an owner has, those that it may adopt, and those that it releases.
 #[derive(Debug)]
 pub struct Claims<T> {

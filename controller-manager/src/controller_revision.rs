@@ -209,8 +209,7 @@ mod tests {
 
     #[test]
     fn the_newest_equal_revision_is_found() {
-        let history =
-            [revision("a", 1, 0, "nginx:1"), revision("b", 2, 1, "nginx:1"), revision("c", 3, 2, "nginx:2")];
+        let history = [revision("a", 1, 0, "nginx:1"), revision("b", 2, 1, "nginx:1"), revision("c", 3, 2, "nginx:2")];
         let wanted = |image: &str| revision("wanted", 9, 9, image);
         assert_eq!(find_equal(&history, &wanted("nginx:1")).map(|found| found.name()), Some("b"));
         assert_eq!(find_equal(&history, &wanted("nginx:2")).map(|found| found.name()), Some("c"));

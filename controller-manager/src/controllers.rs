@@ -7,13 +7,13 @@ use crate::certificates::{approving, cleaner, signing};
 use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
-    clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
-    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
-    root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
+    clusterrole_aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
+    endpointslicemirroring, garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
+    resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
     validatingadmissionpolicy_status,
 };
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
@@ -115,6 +115,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<Service>(), triggers::<Endpoints>(), triggers::<EndpointSlice>()],
         on_by_default: true,
         start: endpointslicemirroring::controller::start,
+    },
+    ControllerDescriptor {
+        name: "daemonset-controller",
+        aliases: &["daemonset"],
+        service_account: Some("daemon-set-controller"),
+        component: "daemonset-controller",
+        queues: &["daemonset"],
+        informers: &[triggers::<DaemonSet>(), triggers::<ControllerRevision>(), triggers::<Pod>(), triggers::<Node>()],
+        on_by_default: true,
+        start: daemonset::controller::start,
     },
     ControllerDescriptor {
         name: "deployment-controller",

@@ -7,22 +7,33 @@ use crate::controller_ref::{controller_key, controller_of, owner_key};
 use crate::pod;
 use client::Informer;
 use proto::Kind;
+use proto::kinds::api::apps::v1::ControllerRevision;
 use proto::kinds::api::core::v1::Pod;
 
 /// Pods by `Kind/namespace/name` of their controller; pods without a controller by `orphans_key`.
 pub const PODS_BY_CONTROLLER: &str = "controller";
+/// ControllerRevisions by the same keys.
+pub const REVISIONS_BY_CONTROLLER: &str = "controller";
 /// Pods by the name of the node that they are assigned to.
 pub const PODS_BY_NODE: &str = "node";
 /// Objects by the uid of their controller.
 pub const BY_CONTROLLER_UID: &str = "controllerUid";
 
-/// Returns the key of the pods of a namespace that have no controller.
+/// Returns the key of the pods or revisions of a namespace that have no controller.
 pub fn orphans_key(namespace: &str) -> String {
     owner_key("", namespace, "")
 }
 
 pub fn pods_by_controller(pods: &Informer<Pod>) {
-    pods.index(PODS_BY_CONTROLLER, |pod| vec![controller_key(pod).unwrap_or_else(|| orphans_key(pod.namespace()))]);
+    pods.index(PODS_BY_CONTROLLER, |pod| vec![key_of_controller(pod)]);
+}
+
+pub fn revisions_by_controller(revisions: &Informer<ControllerRevision>) {
+    revisions.index(REVISIONS_BY_CONTROLLER, |revision| vec![key_of_controller(revision)]);
+}
+
+fn key_of_controller<K: Kind>(object: &K) -> String {
+    controller_key(object).unwrap_or_else(|| orphans_key(object.namespace()))
 }
 
 pub fn pods_by_node(pods: &Informer<Pod>) {

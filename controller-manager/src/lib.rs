@@ -31,6 +31,7 @@ pub mod discovery;
 // Workloads.
 pub mod replicaset;
 pub mod deployment;
+pub mod daemonset;
 pub mod job;
 pub mod cronjob;
 pub mod ttl_after_finished;

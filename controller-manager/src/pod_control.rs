@@ -7,12 +7,18 @@
 use crate::actions;
 use crate::context::Actor;
 use crate::controller_ref::concerned_controllers;
-use client::{Action, ApplyError, ConsistencyStore, Event, Lister, Plan, Stale, UidExpectations, apply};
+use client::{
+    Action, ApplyError, Client, ConsistencyStore, Event, ListOptions, Lister, Plan, ReconcileError, Stale,
+    UidExpectations, apply,
+};
 use component_base::env::Env;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Limit on the pods that one round over one object creates or deletes.
 pub const BURST: usize = 500;
@@ -24,6 +30,8 @@ pub struct PodControl {
     expectations: UidExpectations,
     /// Versions that were written of pods and owners, by the key of the owner.
     consistency: ConsistencyStore,
+    /// Keys of owners for which the answer to a creation was lost: the pod may exist.
+    unanswered: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Neighbouring actions of one group are carried out together.
@@ -51,7 +59,13 @@ impl PodControl {
     /// `owners` and `pods` are the caches that the controller reads.
     pub fn new<K: Kind>(env: &Env, owners: &Lister<K>, pods: &Lister<Pod>) -> Self {
         let consistency = ConsistencyStore::default().reading(owners).reading(pods);
-        Self { expectations: UidExpectations::new(env), consistency }
+        Self { expectations: UidExpectations::new(env), consistency, unanswered: Arc::default() }
+    }
+
+    /// Adds the cache of a further kind that the controller reads and writes.
+    #[must_use]
+    pub fn reading<K: Kind>(self, cache: &Lister<K>) -> Self {
+        Self { consistency: self.consistency.reading(cache), ..self }
     }
 
     /// Fails while a cache is older than this controller's writes of the owner and its pods. Call it before reading
@@ -70,6 +84,29 @@ impl PodControl {
     pub fn forget(&self, key: &str) {
         self.expectations.forget(key);
         self.consistency.clear(key);
+        self.unanswered.lock().remove(key);
+    }
+
+    /// Makes a round fail whose cache may lack a pod, because the answer to its creation was lost. Asks the server for the
+    /// present version of the pods; `ensure_ready` then waits until the cache has it. Call it after reading the cache.
+    ///
+    /// Deviation: a controller of Kubernetes tries again at once, and so creates a second pod.
+    pub async fn confirm_creations<K: Kind>(
+        &self,
+        client: &Client,
+        key: &str,
+        owner: &K,
+    ) -> Result<(), ReconcileError> {
+        if !self.unanswered.lock().contains(key) {
+            return Ok(());
+        }
+        let one = ListOptions { limit: 1, ..ListOptions::default() };
+        let pods = client.api::<Pod>(owner.namespace()).list(&one).await?;
+        if let Ok(version) = pods.metadata.resource_version.parse() {
+            self.consistency.wrote_at(key, owner.uid(), &Pod::gvr(), version);
+        }
+        self.unanswered.lock().remove(key);
+        Err(ReconcileError::behind("a pod may have been created without an answer"))
     }
 
     /// Lowers expectations by a pod's event, and returns the keys of the owners of kind `K` that the event concerns.
@@ -185,6 +222,9 @@ impl<K: Kind> Execution<'_, K> {
                     }
                     Err(error) => {
                         self.control.lower_expectation(self.key, action);
+                        if error.cause.may_have_succeeded() {
+                            self.control.unanswered.lock().insert(self.key.to_owned());
+                        }
                         self.record_failure("FailedCreate", "creating", &error);
                         failed = failed.and(Err(error));
                     }
@@ -275,14 +315,12 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::pod_template::pod_from_template;
-    use client::{Client, Recorder};
+    use client::Recorder;
     use component_base::http::{Body, HttpService};
     use http::{Method, Request, Response};
-    use parking_lot::Mutex;
     use proto::kinds::api::apps::v1::ReplicaSet;
     use serde_json::json;
     use std::convert::Infallible;
-    use std::sync::Arc;
 
     #[test]
     fn batches_double() {

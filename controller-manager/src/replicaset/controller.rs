@@ -7,7 +7,7 @@ use super::plan;
 use super::replicated::Replicated;
 use super::status::Failure;
 use crate::context::{Actor, Running};
-use crate::controller_ref::{confirm_adoption, controller_of};
+use crate::controller_ref::{confirm_adoption, is_replaced, may_be_adopted};
 use crate::descriptor::Setup;
 use crate::indexes;
 use crate::pod_control::PodControl;
@@ -55,25 +55,6 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
         }
     });
     setup.run(queue, workers, Controller { control, listers })
-}
-
-/// Returns true if the owner was deleted, or replaced by another of the same name.
-fn is_replaced<T: Kind>(event: &Event<T>) -> bool {
-    match event {
-        Event::Added(_) => false,
-        Event::Updated { old, new } => old.uid() != new.uid(),
-        Event::Deleted(_) => true,
-    }
-}
-
-/// Returns true if a pod has no controller, and is new or its labels or its controller have changed.
-fn may_be_adopted(event: &Event<Pod>) -> bool {
-    let is_changed = match event {
-        Event::Added(_) => true,
-        Event::Updated { old, new } => controller_of(&**old).is_some() || old.metadata.labels != new.metadata.labels,
-        Event::Deleted(_) => false,
-    };
-    is_changed && controller_of(&**event.object()).is_none()
 }
 
 fn adopters<T: Replicated>(owners: &Lister<T>, pod: &Pod) -> Vec<String> {
