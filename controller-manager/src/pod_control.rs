@@ -417,4 +417,34 @@ mod tests {
         assert!(control.are_expectations_satisfied("default/web"));
         env.drain().await;
     }
+
+    /// The pod of an unanswered creation may exist, so the owner waits until its cache is as new as the answer to a list.
+    #[tokio::test(start_paused = true)]
+    async fn an_unanswered_creation_is_asked_about() {
+        let env = Env::simulated(1);
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let recorded = requests.clone();
+        let answer = move |request: Request<Body>| {
+            let is_event = request.uri().path().contains("/events");
+            if !is_event {
+                recorded.lock().push(format!("{} {}", request.method(), request.uri()));
+            }
+            let code = if request.method() == Method::POST && !is_event { 500 } else { 200 };
+            let body = json!({"metadata": {"resourceVersion": "9"}, "items": []});
+            let response = Response::builder().status(code).header("content-type", "application/json");
+            let response = response.body(Body::from(body.to_string())).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        };
+        let actor = actor(&env, HttpService::new(tower::service_fn(answer)));
+        let owner = fixture::replica_set("web", "nginx:1", 1);
+        let control = PodControl::new(&env, &Lister::<ReplicaSet>::of([]), &Lister::of([]));
+        let plan = Plan::of([Action::create(&pod_from_template(&fixture::template("nginx:1"), &owner))]);
+        control.apply(&actor, "default/web", &owner, &plan).await.unwrap_err();
+        assert!(control.confirm_creations(&actor.client, "default/other", &owner).await.is_ok());
+        assert!(control.confirm_creations(&actor.client, "default/web", &owner).await.unwrap_err().is_expected());
+        assert!(control.confirm_creations(&actor.client, "default/web", &owner).await.is_ok(), "asked once");
+        let path = "/api/v1/namespaces/default/pods";
+        assert_eq!(*requests.lock(), [format!("POST {path}"), format!("GET {path}?limit=1")]);
+        env.drain().await;
+    }
 }

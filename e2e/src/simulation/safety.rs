@@ -6,6 +6,7 @@ mod addresses;
 mod identity;
 mod nodes;
 mod rollouts;
+mod daemons;
 pub mod lives;
 mod fields;
 
@@ -68,6 +69,7 @@ impl Safety {
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
+            Box::<daemons::Daemons>::default(),
             Box::<lives::Lives>::default(),
         ];
         Self { violations: violations.clone(), rules }

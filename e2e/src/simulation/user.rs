@@ -35,6 +35,18 @@ pub fn deployment(name: &str, replicas: usize, image: &str) -> Value {
     })
 }
 
+/// Returns a DaemonSet as a user writes it. It runs on the nodes with the label `pool: POOL` if a pool is given.
+pub fn daemon_set(name: &str, image: &str, pool: Option<&str>) -> Value {
+    let mut template = template(name, image, "50m");
+    if let Some(pool) = pool {
+        template["spec"]["nodeSelector"] = json!({"pool": pool});
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+    })
+}
+
 /// Returns a Service for the Deployment of that name.
 pub fn service(name: &str) -> Value {
     json!({
@@ -83,7 +95,8 @@ impl<'a> User<'a> {
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
         let (app, work) = (format!("app-{number}"), format!("work-{number}"));
-        match random.below(14) {
+        let daemon = format!("daemon-{}", number % 2);
+        match random.below(19) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -93,6 +106,11 @@ impl<'a> User<'a> {
             10 => self.delete("batch", "jobs", &work, Propagation::Background).await,
             11 => self.delete("", "services", &app, Propagation::Background).await,
             12 => self.delete_a_pod(&app).await,
+            13 => self.create("apps", "daemonsets", self.new_daemon_set(&daemon)).await,
+            14 => self.set_image_of("daemonsets", &daemon).await,
+            15 => self.delete_a_pod(&daemon).await,
+            16 => self.move_to_pool().await,
+            17 => self.delete("apps", "daemonsets", &daemon, self.any_propagation()).await,
             _ => self.cordon().await,
         }
     }
@@ -109,6 +127,15 @@ impl<'a> User<'a> {
         } else if self.random.below(4) == 0 {
             object["spec"]["strategy"] = json!({"type": "Recreate"});
         }
+        object
+    }
+
+    /// Returns a DaemonSet for all nodes or for a pool, with one of three ways to update it.
+    fn new_daemon_set(&self, name: &str) -> Value {
+        let pool = ["a", "b", ""][self.random.below(3)];
+        let mut object = daemon_set(name, "web:1", Some(pool).filter(|pool| !pool.is_empty()));
+        let (surge, unavailable) = [(0, 1), (1, 0), (0, 2)][self.random.below(3)];
+        object["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
         object
     }
 
@@ -129,10 +156,14 @@ impl<'a> User<'a> {
     }
 
     async fn set_image(&self, app: &str) {
+        self.set_image_of("deployments", app).await;
+    }
+
+    async fn set_image_of(&self, resource: &str, app: &str) {
         let image = format!("web:{}", 1 + self.random.below(5));
         let containers = json!([{"name": "c", "image": image}]);
         let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-        self.patch("apps", "deployments", "default", app, patch).await;
+        self.patch("apps", resource, "default", app, patch).await;
     }
 
     async fn delete_a_pod(&self, app: &str) {
@@ -151,6 +182,13 @@ impl<'a> User<'a> {
         let node = format!("node-{}", self.random.below(self.nodes as usize));
         let unschedulable = self.random.below(2) == 0;
         self.patch("", "nodes", "", &node, json!({"spec": {"unschedulable": unschedulable}})).await;
+    }
+
+    /// Gives a node another label `pool`, and so other DaemonSets.
+    async fn move_to_pool(&self) {
+        let node = format!("node-{}", self.random.below(self.nodes as usize));
+        let pool = ["a", "b"][self.random.below(2)];
+        self.patch("", "nodes", "", &node, json!({"metadata": {"labels": {"pool": pool}}})).await;
     }
 
     pub async fn create(&self, group: &str, resource: &str, object: Value) {

@@ -276,3 +276,51 @@ fn no_more_pods_are_deleted_than_are_too_many() {
         "the cache had the smaller size"
     );
 }
+
+#[test]
+fn daemons() {
+    let set = |surge: Value| {
+        let rolling = json!({"maxSurge": surge, "maxUnavailable": 1});
+        json!({"metadata": {"uid": "d"}, "spec": {"updateStrategy": {"rollingUpdate": rolling}}})
+    };
+    let pod = |node: &str, phase: &str, deleting: bool| {
+        let terms = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]);
+        json!({
+            "metadata": {
+                "uid": "p", "ownerReferences": [{"uid": "d", "controller": true}],
+                "deletionTimestamp": deleting.then_some("2026-01-01T00:00:00Z"),
+            },
+            "spec": {"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            }}},
+            "status": {"phase": phase},
+        })
+    };
+    let key = "/registry/daemonsets/default/logs";
+    let beside = |surge: Value, first: Value| {
+        check(&[(key, set(surge)), (A, first), (B, pod("n", "Pending", false))]).unwrap_or_default()
+    };
+    let complaint = format!("{B} was created for n, where {A} of its DaemonSet run");
+    for (surge, phase, deleting, expected) in [
+        (json!(0), "Running", false, true),
+        (json!("0%"), "Pending", false, true),
+        (json!(0), "Running", true, true),
+        (json!(0), "Failed", false, false),
+        (json!(1), "Running", false, false),
+    ] {
+        let complained = beside(surge.clone(), pod("n", phase, deleting)).ends_with(&complaint);
+        assert_eq!(complained, expected, "{surge} {phase} {deleting}");
+    }
+    assert_eq!(beside(json!(0), pod("m", "Running", false)), "", "another node");
+    let third = |second: Value| {
+        check(&[
+            (key, set(json!("50%"))),
+            (A, pod("n", "Running", false)),
+            (B, second),
+            (C, pod("n", "Pending", false)),
+        ])
+    };
+    let complaint = third(pod("n", "Running", false)).unwrap();
+    assert!(complaint.contains(&format!("where {A} and {B} of its DaemonSet run")), "{complaint}");
+    assert_eq!(third(pod("n", "Running", true)), None, "one of them is being deleted");
+}

@@ -30,6 +30,7 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
+    "a DaemonSet makes pods",
     "a Deployment makes a ReplicaSet",
     "a Job makes pods",
     "a ReplicaSet makes pods",
@@ -122,6 +123,7 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:deployment-controller", Subjects, &["a Deployment makes a ReplicaSet"]),
     needed("system:controller:replicaset-controller", Subjects, &["a ReplicaSet makes pods"]),
     needed("system:controller:replication-controller", Subjects, &["a ReplicationController makes pods"]),
+    needed("system:controller:daemon-set-controller", Subjects, &["a DaemonSet makes pods"]),
     needed("system:controller:job-controller", Subjects, &["a Job makes pods", "a finished Job is cleaned up"]),
     needed("system:controller:cronjob-controller", Subjects, &["a CronJob makes Jobs"]),
     needed("system:controller:ttl-after-finished-controller", Subjects, &["a finished Job is cleaned up"]),
@@ -192,7 +194,6 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:service-controller", "only the cloud controller manager uses it, and it does not run here"),
     ("system:controller:route-controller", NO_CONTROLLER),
     ("system:controller:attachdetach-controller", NO_CONTROLLER),
-    ("system:controller:daemon-set-controller", NO_CONTROLLER),
     ("system:controller:device-taint-eviction-controller", NO_CONTROLLER),
     ("system:controller:ephemeral-volume-controller", NO_CONTROLLER),
     ("system:controller:expand-controller", NO_CONTROLLER),

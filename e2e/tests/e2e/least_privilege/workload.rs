@@ -50,6 +50,15 @@ fn job_spec(more: Value) -> Value {
     spec
 }
 
+/// Returns a DaemonSet with a pod on every node, whatever is wrong with the node.
+fn daemon_set(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let spec = pod_spec(json!({"tolerations": [{"operator": "Exists"}]}));
+    let template = json!({"metadata": {"labels": labels}, "spec": spec});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+    object("apps/v1", "DaemonSet", "default", name, json!({"spec": spec}))
+}
+
 /// Returns all objects, in the order in which they are created.
 pub fn objects() -> Vec<Value> {
     [accounts(), nodes_and_pods(), controllers(), services(), housekeeping(), certificates()].concat()
@@ -91,6 +100,7 @@ fn controllers() -> Vec<Value> {
         workload("apps/v1", "Deployment", "deployment"),
         workload("apps/v1", "ReplicaSet", "replicaset"),
         workload("v1", "ReplicationController", "controller"),
+        daemon_set("daemons"),
         job("job", json!({})),
         job("brief", json!({"ttlSecondsAfterFinished": 0})),
         object("batch/v1", "CronJob", "default", "every-minute", json!({"spec": cron})),
