@@ -6,6 +6,7 @@ use component_base::rng::Random;
 use proto::gvk::Gvr;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Longest pause between two actions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -13,6 +14,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(1);
 /// Number of names for Deployments, Services and Jobs.
 const NAMES: usize = 4;
+/// Number of names for DaemonSets.
+const DAEMONS: usize = 3;
 
 /// Returns a pod template with resource requests.
 fn template(app: &str, image: &str, cpu: &str) -> Value {
@@ -80,13 +83,32 @@ impl<'a> User<'a> {
 
     /// Performs actions for some time. Leaves only objects that can converge, and uncordons all nodes.
     pub async fn work(&self, how_long: Duration) {
-        let env = self.simulation.env();
-        let end = env.now() + how_long;
+        let end = self.simulation.env().now() + how_long;
         self.create("apps", "deployments", self.new_deployment("steady-0", true)).await;
+        self.repeat_until(end, async || self.act().await).await;
+        self.uncordon_all().await;
+    }
+
+    /// Changes DaemonSets, and the nodes that they fit, for some time. Uncordons all nodes.
+    pub async fn tend_daemons(&self, how_long: Duration) {
+        let end = self.simulation.env().now() + how_long;
+        for number in 0..DAEMONS {
+            self.create("apps", "daemonsets", self.new_daemon_set(&format!("daemon-{number}"))).await;
+        }
+        self.repeat_until(end, async || self.act_on_daemons().await).await;
+        self.uncordon_all().await;
+    }
+
+    /// Repeats an action with random pauses.
+    async fn repeat_until(&self, end: Instant, act: impl AsyncFn()) {
+        let env = self.simulation.env();
         while env.now() < end {
-            self.act().await;
+            act().await;
             env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
         }
+    }
+
+    async fn uncordon_all(&self) {
         for node in 0..self.nodes {
             self.patch("", "nodes", "", &format!("node-{node}"), json!({"spec": {"unschedulable": null}})).await;
         }
@@ -95,8 +117,7 @@ impl<'a> User<'a> {
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
         let (app, work) = (format!("app-{number}"), format!("work-{number}"));
-        let daemon = format!("daemon-{}", number % 2);
-        match random.below(19) {
+        match random.below(16) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -106,11 +127,20 @@ impl<'a> User<'a> {
             10 => self.delete("batch", "jobs", &work, Propagation::Background).await,
             11 => self.delete("", "services", &app, Propagation::Background).await,
             12 => self.delete_a_pod(&app).await,
-            13 => self.create("apps", "daemonsets", self.new_daemon_set(&daemon)).await,
-            14 => self.set_image_of("daemonsets", &daemon).await,
-            15 => self.delete_a_pod(&daemon).await,
-            16 => self.move_to_pool().await,
-            17 => self.delete("apps", "daemonsets", &daemon, self.any_propagation()).await,
+            13 | 14 => self.act_on_daemons().await,
+            _ => self.cordon().await,
+        }
+    }
+
+    async fn act_on_daemons(&self) {
+        let random = &self.random;
+        let daemon = format!("daemon-{}", random.below(DAEMONS));
+        match random.below(9) {
+            0 | 1 => self.create("apps", "daemonsets", self.new_daemon_set(&daemon)).await,
+            2 | 3 => self.set_image_of("daemonsets", &daemon).await,
+            4 => self.delete_a_pod(&daemon).await,
+            5 | 6 => self.move_to_pool().await,
+            7 => self.delete("apps", "daemonsets", &daemon, self.any_propagation()).await,
             _ => self.cordon().await,
         }
     }

@@ -5,6 +5,7 @@ use super::determinism::{log, logs};
 /// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
 /// pods of its rollouts can be checked.
 const SEEDS: [u64; 2] = [6, 3];
+const DAEMON_SEEDS: [u64; 2] = [1, 4];
 
 #[test]
 fn faults_violate_no_invariant_and_the_cluster_converges() {
@@ -14,6 +15,16 @@ fn faults_violate_no_invariant_and_the_cluster_converges() {
             let is_logged = log.lines().any(|one| one.contains("simulation:") && one.contains(line));
             assert!(is_logged, "seed {seed}: nothing in the log says {line:?}");
         }
+    }
+}
+
+#[test]
+fn daemons_run_once_on_a_node_under_faults() {
+    for log in logs("daemon-sets", &DAEMON_SEEDS) {
+        let created =
+            log.lines().filter(|line| line.contains(":daemon-set-controller create /api/v1/namespaces/default/pods "));
+        assert!(created.count() > 20, "hardly a pod was created");
+        assert!(log.contains("simulation: at rest after"), "{log}");
     }
 }
 
