@@ -28,13 +28,10 @@ impl Error {
         }
     }
 
-    /// Returns true if the request may have been carried out: its answer was lost, or the server could not tell.
+    /// Returns true unless the server has clearly refused the request. A connection that could not be made counts, too:
+    /// a client does not always know when its connection broke.
     pub fn may_have_succeeded(&self) -> bool {
-        match self {
-            Error::Status(_) => self.code() >= 500,
-            Error::Transport(_) => false,
-            Error::Lost(_) | Error::Decode(_) => true,
-        }
+        self.status().is_none_or(|status| status.code >= 500)
     }
 
     fn has_reason(&self, reason: &str) -> bool {
@@ -147,7 +144,7 @@ mod tests {
             (answered(StatusCode::CONFLICT), false),
             (answered(StatusCode::TOO_MANY_REQUESTS), false),
             (Error::Lost("connection reset".to_owned()), true),
-            (Error::Transport("no route to host".to_owned()), false),
+            (Error::Transport("connection refused".to_owned()), true),
         ] {
             assert_eq!(error.may_have_succeeded(), expected, "{error:?}");
         }

@@ -41,6 +41,7 @@ fn daemons_run_on_every_node() {
     kubectl.ok("taint nodes node-2 gpu=yes:NoSchedule");
     kubectl.with_input("apply -f -", LOGS).succeeded();
     nodes_without_taints_get_a_pod(&kubectl);
+    orphans_are_adopted(&kubectl);
     templates_are_rolled_out_and_back(&kubectl);
     an_update_with_surge_keeps_every_node_served(&kubectl);
     a_node_that_joins_gets_a_pod(&kubectl, &directory.path().join("data"));
@@ -75,6 +76,22 @@ fn nodes_without_taints_get_a_pod(kubectl: &Kubectl) {
     assert_eq!(nodes(kubectl), "node-0 node-1 node-2");
     let described = kubectl.ok("describe ds logs");
     assert!(described.contains("SuccessfulCreate  ") && described.contains("Created pod: logs-"), "{described}");
+}
+
+/// A new DaemonSet of the same name takes over the pods and the history of the former one.
+fn orphans_are_adopted(kubectl: &Kubectl) {
+    let pods = || kubectl.ok("get pods -l app=logs -o name");
+    let owners = || {
+        kubectl.ok("get pods,controllerrevisions -l app=logs -o jsonpath={.items[*].metadata.ownerReferences[*].uid}")
+    };
+    let before = pods();
+    kubectl.ok("delete ds logs --cascade=orphan");
+    wait::until("nobody owns them", || owners().is_empty());
+    kubectl.with_input("apply -f -", LOGS).succeeded();
+    let uid = kubectl.ok("get ds logs -o jsonpath={.metadata.uid}");
+    wait::until("the new one owns them", || owners() == [uid.as_str(); 4].join(" "));
+    kubectl.ok("rollout status ds/logs --timeout=60s");
+    assert_eq!(pods(), before);
 }
 
 fn templates_are_rolled_out_and_back(kubectl: &Kubectl) {
