@@ -1,5 +1,7 @@
 //! `User`: creates, changes and deletes objects at random, and retries each request until the server accepts it.
 
+mod daemons;
+
 use super::Simulation;
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
 use component_base::rng::Random;
@@ -14,8 +16,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(1);
 /// Number of names for Deployments, Services and Jobs.
 const NAMES: usize = 4;
-/// Number of names for DaemonSets.
-const DAEMONS: usize = 3;
 
 /// Returns a pod template with resource requests.
 fn template(app: &str, image: &str, cpu: &str) -> Value {
@@ -35,18 +35,6 @@ pub fn deployment(name: &str, replicas: usize, image: &str) -> Value {
             "selector": {"matchLabels": {"app": name}},
             "template": template(name, image, "100m"),
         },
-    })
-}
-
-/// Returns a DaemonSet as a user writes it. It runs on the nodes with the label `pool: POOL` if a pool is given.
-pub fn daemon_set(name: &str, image: &str, pool: Option<&str>) -> Value {
-    let mut template = template(name, image, "50m");
-    if let Some(pool) = pool {
-        template["spec"]["nodeSelector"] = json!({"pool": pool});
-    }
-    json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
     })
 }
 
@@ -89,16 +77,6 @@ impl<'a> User<'a> {
         self.uncordon_all().await;
     }
 
-    /// Changes DaemonSets, and the nodes that they fit, for some time. Uncordons all nodes.
-    pub async fn tend_daemons(&self, how_long: Duration) {
-        let end = self.simulation.env().now() + how_long;
-        for number in 0..DAEMONS {
-            self.create("apps", "daemonsets", self.new_daemon_set(&format!("daemon-{number}"))).await;
-        }
-        self.repeat_until(end, async || self.act_on_daemons().await).await;
-        self.uncordon_all().await;
-    }
-
     /// Repeats an action with random pauses.
     async fn repeat_until(&self, end: Instant, act: impl AsyncFn()) {
         let env = self.simulation.env();
@@ -132,19 +110,6 @@ impl<'a> User<'a> {
         }
     }
 
-    async fn act_on_daemons(&self) {
-        let random = &self.random;
-        let daemon = format!("daemon-{}", random.below(DAEMONS));
-        match random.below(9) {
-            0 | 1 => self.create("apps", "daemonsets", self.new_daemon_set(&daemon)).await,
-            2 | 3 => self.set_image_of("daemonsets", &daemon).await,
-            4 => self.delete_a_pod(&daemon).await,
-            5 | 6 => self.move_to_pool().await,
-            7 => self.delete("apps", "daemonsets", &daemon, self.any_propagation()).await,
-            _ => self.cordon().await,
-        }
-    }
-
     fn new_deployment(&self, name: &str, steady: bool) -> Value {
         let mut object = deployment(name, 2 + self.random.below(8), "web:1");
         let limits = [("25%", "25%"), ("1", "0"), ("0", "1"), ("50%", "2")];
@@ -157,15 +122,6 @@ impl<'a> User<'a> {
         } else if self.random.below(4) == 0 {
             object["spec"]["strategy"] = json!({"type": "Recreate"});
         }
-        object
-    }
-
-    /// Returns a DaemonSet for all nodes or for a pool, with one of three ways to update it.
-    fn new_daemon_set(&self, name: &str) -> Value {
-        let pool = ["a", "b", ""][self.random.below(3)];
-        let mut object = daemon_set(name, "web:1", Some(pool).filter(|pool| !pool.is_empty()));
-        let (surge, unavailable) = [(0, 1), (1, 0), (0, 2)][self.random.below(3)];
-        object["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
         object
     }
 
@@ -212,13 +168,6 @@ impl<'a> User<'a> {
         let node = format!("node-{}", self.random.below(self.nodes as usize));
         let unschedulable = self.random.below(2) == 0;
         self.patch("", "nodes", "", &node, json!({"spec": {"unschedulable": unschedulable}})).await;
-    }
-
-    /// Gives a node another label `pool`, and so other DaemonSets.
-    async fn move_to_pool(&self) {
-        let node = format!("node-{}", self.random.below(self.nodes as usize));
-        let pool = ["a", "b"][self.random.below(2)];
-        self.patch("", "nodes", "", &node, json!({"metadata": {"labels": {"pool": pool}}})).await;
     }
 
     pub async fn create(&self, group: &str, resource: &str, object: Value) {
