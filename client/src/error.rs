@@ -28,6 +28,12 @@ impl Error {
         }
     }
 
+    /// Returns true unless the server has clearly refused the request. A connection that could not be made counts, too:
+    /// a client does not always know when its connection broke.
+    pub fn may_have_succeeded(&self) -> bool {
+        self.status().is_none_or(|status| status.code >= 500)
+    }
+
     fn has_reason(&self, reason: &str) -> bool {
         self.status().is_some_and(|status| status.reason == reason)
     }
@@ -127,5 +133,20 @@ mod tests {
         let empty = Error::from_answer(StatusCode::NOT_FOUND, b"");
         assert!(empty.is_not_found());
         assert_eq!(empty.to_string(), "404 Not Found");
+    }
+
+    #[test]
+    fn requests_without_a_clear_answer_may_have_succeeded() {
+        let answered = |code: StatusCode| Error::from_answer(code, b"");
+        for (error, expected) in [
+            (answered(StatusCode::INTERNAL_SERVER_ERROR), true),
+            (answered(StatusCode::GATEWAY_TIMEOUT), true),
+            (answered(StatusCode::CONFLICT), false),
+            (answered(StatusCode::TOO_MANY_REQUESTS), false),
+            (Error::Lost("connection reset".to_owned()), true),
+            (Error::Transport("connection refused".to_owned()), true),
+        ] {
+            assert_eq!(error.may_have_succeeded(), expected, "{error:?}");
+        }
     }
 }

@@ -8,36 +8,25 @@ use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::volume::{binder, ephemeral, expand, protection, simulated};
 use crate::{
-    clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
-    garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
-    attach_detach, clusterrole_aggregation, cronjob, csi_attacher, deployment, disruption, endpoints, endpointslice,
-    endpointslicemirroring, garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
-    resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
-    validatingadmissionpolicy_status,
+    attach_detach, clusterrole_aggregation, cronjob, csi_attacher, daemonset, deployment, disruption, endpoints,
+    endpointslice, endpointslicemirroring, garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam,
+    node_lifecycle, pod_gc, replicaset, resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token,
+    statefulset, taint_eviction, ttl_after_finished, validatingadmissionpolicy_status,
 };
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
-    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
-    root_ca_publisher, serviceaccount, serviceaccount_token, statefulset, taint_eviction, ttl_after_finished,
-    validatingadmissionpolicy_status,
-};
-use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use proto::kinds::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{
     ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
     ResourceQuota, Secret, Service, ServiceAccount,
-    ConfigMap, Endpoints, Namespace, Node, PersistentVolumeClaim, Pod, ReplicationController, ResourceQuota, Secret,
-    Service, ServiceAccount,
 };
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
-use proto::kinds::api::storage::v1::{StorageClass, VolumeAttributesClass};
-use proto::kinds::api::storage::v1::{CSIDriver, VolumeAttachment};
+use proto::kinds::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment, VolumeAttributesClass};
 
 /// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
@@ -130,6 +119,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<Service>(), triggers::<Endpoints>(), triggers::<EndpointSlice>()],
         on_by_default: true,
         start: endpointslicemirroring::controller::start,
+    },
+    ControllerDescriptor {
+        name: "daemonset-controller",
+        aliases: &["daemonset"],
+        service_account: Some("daemon-set-controller"),
+        component: "daemonset-controller",
+        queues: &["daemonset"],
+        informers: &[triggers::<DaemonSet>(), triggers::<ControllerRevision>(), triggers::<Pod>(), triggers::<Node>()],
+        on_by_default: true,
+        start: daemonset::controller::start,
     },
     ControllerDescriptor {
         name: "deployment-controller",

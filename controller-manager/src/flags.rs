@@ -145,16 +145,11 @@ const AUTOSCALING: &[Flag] = &[
 ];
 
 const VOLUMES: &[Flag] = &[
-    none("attach-detach-reconcile-sync-period", Duration, "1m0s"),
-    works("concurrent-ephemeralvolume-syncs", Int, "5"),
-    none("disable-attach-detach-reconcile-sync", Switch, ""),
-    none("disable-force-detach-on-timeout", Switch, ""),
-    works("enable-dynamic-provisioning", Switch, "true"),
     works("attach-detach-reconcile-sync-period", Duration, "1m0s"),
-    none("concurrent-ephemeralvolume-syncs", Int, "5"),
+    works("concurrent-ephemeralvolume-syncs", Int, "5"),
     works("disable-attach-detach-reconcile-sync", Switch, ""),
     works("disable-force-detach-on-timeout", Switch, ""),
-    none("enable-dynamic-provisioning", Switch, "true"),
+    works("enable-dynamic-provisioning", Switch, "true"),
     none("enable-hostpath-provisioner", Switch, ""),
     none("flex-volume-plugin-dir", Text, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"),
     none("pv-recycler-increment-timeout-nfs", Int, "30"),

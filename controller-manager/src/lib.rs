@@ -35,6 +35,7 @@ pub mod selector_text;
 pub mod replicaset;
 pub mod deployment;
 pub mod statefulset;
+pub mod daemonset;
 pub mod job;
 pub mod cronjob;
 pub mod ttl_after_finished;
@@ -46,9 +47,6 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod endpointslicemirroring;
 
-// Storage.
-pub mod volume;
-
 // Nodes.
 pub mod node_ipam;
 pub mod node_lifecycle;
@@ -56,6 +54,7 @@ pub mod taint_eviction;
 pub mod pod_gc;
 
 // Volumes.
+pub mod volume;
 pub mod attach_detach;
 pub mod csi_attacher;
 

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
-use crate::autoscaler_options::AutoscalerOptions;
 use crate::attach_detach_options::AttachDetachOptions;
+use crate::autoscaler_options::AutoscalerOptions;
 use crate::flags::KubeControllerManager;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;

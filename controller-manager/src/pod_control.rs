@@ -7,12 +7,18 @@
 use crate::actions;
 use crate::context::Actor;
 use crate::controller_ref::concerned_controllers;
-use client::{Action, ApplyError, ConsistencyStore, Error, Event, Lister, Plan, Stale, UidExpectations, apply};
+use client::{
+    Action, ApplyError, Client, ConsistencyStore, Error, Event, ListOptions, Lister, Plan, ReconcileError, Stale,
+    UidExpectations, apply,
+};
 use component_base::env::Env;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Limit on the pods that one round over one object creates or deletes.
 pub const BURST: usize = 500;
@@ -52,6 +58,8 @@ pub struct PodControl {
     expectations: UidExpectations,
     /// Versions that were written of pods and owners, by the key of the owner.
     consistency: ConsistencyStore,
+    /// Keys of owners for which the answer to a creation was lost: the pod may exist.
+    unanswered: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Neighbouring actions of one group are carried out together.
@@ -79,7 +87,8 @@ impl PodControl {
     /// `owners` and `pods` are the caches that the controller reads.
     pub fn new<K: Kind>(env: &Env, owners: &Lister<K>, pods: &Lister<Pod>) -> Self {
         let consistency = ConsistencyStore::default().reading(owners).reading(pods);
-        Self { texts: OF_REPLICAS, expectations: UidExpectations::new(env), consistency }
+        let expectations = UidExpectations::new(env);
+        Self { texts: OF_REPLICAS, expectations, consistency, unanswered: Arc::default() }
     }
 
     #[must_use]
@@ -109,6 +118,29 @@ impl PodControl {
     pub fn forget(&self, key: &str) {
         self.expectations.forget(key);
         self.consistency.clear(key);
+        self.unanswered.lock().remove(key);
+    }
+
+    /// Makes a round fail whose cache may lack a pod, because the answer to its creation was lost. Asks the server for the
+    /// present version of the pods; `ensure_ready` then waits until the cache has it. Call it after reading the cache.
+    ///
+    /// Deviation: a controller of Kubernetes tries again at once, and so creates a second pod.
+    pub async fn confirm_creations<K: Kind>(
+        &self,
+        client: &Client,
+        key: &str,
+        owner: &K,
+    ) -> Result<(), ReconcileError> {
+        if !self.unanswered.lock().contains(key) {
+            return Ok(());
+        }
+        let one = ListOptions { limit: 1, ..ListOptions::default() };
+        let pods = client.api::<Pod>(owner.namespace()).list(&one).await?;
+        if let Ok(version) = pods.metadata.resource_version.parse() {
+            self.consistency.wrote_at(key, owner.uid(), &Pod::gvr(), version);
+        }
+        self.unanswered.lock().remove(key);
+        Err(ReconcileError::behind("a pod may have been created without an answer"))
     }
 
     /// Lowers expectations by a pod's event, and returns the keys of the owners of kind `K` that the event concerns.
@@ -224,6 +256,9 @@ impl<K: Kind> Execution<'_, K> {
                     }
                     Err(error) => {
                         self.control.lower_expectation(self.key, action);
+                        if error.cause.may_have_succeeded() {
+                            self.control.unanswered.lock().insert(self.key.to_owned());
+                        }
                         self.record_failure(Verb::Create, &error);
                         failed = failed.and(Err(error));
                     }
@@ -325,14 +360,12 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::pod_template::pod_from_template;
-    use client::{Client, Recorder};
+    use client::Recorder;
     use component_base::http::{Body, HttpService};
     use http::{Method, Request, Response};
-    use parking_lot::Mutex;
     use proto::kinds::api::apps::v1::ReplicaSet;
     use serde_json::json;
     use std::convert::Infallible;
-    use std::sync::Arc;
 
     #[test]
     fn batches_double() {
@@ -427,6 +460,36 @@ mod tests {
         pod.metadata.deletion_timestamp = Some(fixture::time(1));
         control.observe_event::<ReplicaSet>(&Event::Updated { old, new: Arc::new(pod) });
         assert!(control.are_expectations_satisfied("default/web"));
+        env.drain().await;
+    }
+
+    /// The pod of an unanswered creation may exist, so the owner waits until its cache is as new as the answer to a list.
+    #[tokio::test(start_paused = true)]
+    async fn an_unanswered_creation_is_asked_about() {
+        let env = Env::simulated(1);
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let recorded = requests.clone();
+        let answer = move |request: Request<Body>| {
+            let is_event = request.uri().path().contains("/events");
+            if !is_event {
+                recorded.lock().push(format!("{} {}", request.method(), request.uri()));
+            }
+            let code = if request.method() == Method::POST && !is_event { 500 } else { 200 };
+            let body = json!({"metadata": {"resourceVersion": "9"}, "items": []});
+            let response = Response::builder().status(code).header("content-type", "application/json");
+            let response = response.body(Body::from(body.to_string())).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        };
+        let actor = actor(&env, HttpService::new(tower::service_fn(answer)));
+        let owner = fixture::replica_set("web", "nginx:1", 1);
+        let control = PodControl::new(&env, &Lister::<ReplicaSet>::of([]), &Lister::of([]));
+        let plan = Plan::of([Action::create(&pod_from_template(&fixture::template("nginx:1"), &owner))]);
+        control.apply(&actor, "default/web", &owner, &plan).await.unwrap_err();
+        assert!(control.confirm_creations(&actor.client, "default/other", &owner).await.is_ok());
+        assert!(control.confirm_creations(&actor.client, "default/web", &owner).await.unwrap_err().is_expected());
+        assert!(control.confirm_creations(&actor.client, "default/web", &owner).await.is_ok(), "asked once");
+        let path = "/api/v1/namespaces/default/pods";
+        assert_eq!(*requests.lock(), [format!("POST {path}"), format!("GET {path}?limit=1")]);
         env.drain().await;
     }
 }

@@ -1,6 +1,8 @@
 //! Finds the objects that have not converged: their status does not match their spec, or they depend on missing
 //! objects.
 
+mod daemons;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,7 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
             "deployments" => deployment(object, &mut reasons),
             "replicasets" => replica_set(object, objects, &mut reasons),
             "statefulsets" => stateful_set(object, objects, &mut reasons),
+            "daemonsets" => daemons::check(object, objects, &mut reasons),
             "jobs" => job(object, &mut reasons),
             "persistentvolumes" => volume(object, objects, &mut reasons),
             "persistentvolumeclaims" => claim(object, objects, &mut reasons),
@@ -74,6 +77,12 @@ impl Objects {
             self.revisions.insert(key.clone(), entry.mod_revision);
             self.by_key.insert(key, object);
         }
+    }
+
+    /// Returns the pods that an object controls.
+    fn pods_of(&self, owner: &Value) -> impl Iterator<Item = &Value> {
+        let keys = self.pods_of.get(text(owner, "/metadata/uid"));
+        keys.into_iter().flatten().filter_map(|key| self.by_key.get(key))
     }
 
     /// Returns the Service that an object refers to by `namespace` and `name`.
@@ -143,11 +152,15 @@ fn node(node: &Value, reasons: &mut Vec<String>) {
 
 /// Checks that the status has observed the present generation, and that each of these counts is the number of replicas.
 fn counts(object: &Value, counts: &[&str], reasons: &mut Vec<String>) {
+    counts_of(object, number(object, "/spec/replicas"), counts, reasons);
+}
+
+/// Checks that the status has observed the present generation, and that each of these counts is `wanted`.
+fn counts_of(object: &Value, wanted: i64, counts: &[&str], reasons: &mut Vec<String>) {
     let (generation, observed) = (number(object, "/metadata/generation"), number(object, "/status/observedGeneration"));
     if generation != observed {
         reasons.push(format!("is at generation {generation} and its status at {observed}"));
     }
-    let wanted = number(object, "/spec/replicas");
     for count in counts {
         let is = number(object, &format!("/status/{count}"));
         if is != wanted {

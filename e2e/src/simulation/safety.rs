@@ -7,6 +7,7 @@ mod identity;
 mod identities;
 mod nodes;
 mod rollouts;
+mod daemons;
 pub mod lives;
 mod volumes;
 mod fields;
@@ -71,6 +72,7 @@ impl Safety {
             Box::<addresses::Addresses>::default(),
             Box::<rollouts::Rollouts>::default(),
             Box::<identities::Identities>::default(),
+            Box::<daemons::Daemons>::default(),
             Box::<lives::Lives>::default(),
             Box::<volumes::Volumes>::default(),
         ];

@@ -29,6 +29,7 @@ pub struct Scenario {
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "roll-out", run: |seed| Simulation::run_whole(seed, 3, async |s| roll_out(s, "web", 20).await) },
     Scenario { name: "survive", run: survive },
+    Scenario { name: "daemon-sets", run: daemon_sets },
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "stateful-sets", run: stateful_sets },
     Scenario { name: "quiet-hour", run: quiet_hour },
@@ -82,6 +83,18 @@ fn survive(seed: u64) -> Run<()> {
         comes_to_rest(simulation, QUIET).await;
         // The cluster still works after the quiet time.
         roll_out(simulation, "afterwards", 5).await;
+    })
+}
+
+/// A user changes DaemonSets and moves nodes from one to another under all faults. Then every node has the pods that it
+/// should have, and nothing more is written.
+fn daemon_sets(seed: u64) -> Run<()> {
+    let nodes = 4;
+    Simulation::run_whole(seed, nodes, async |simulation| {
+        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
+        let user = User::new(simulation, nodes);
+        futures::join!(user.tend_daemons(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
+        comes_to_rest(simulation, QUIET_AT_SIZE).await;
     })
 }
 

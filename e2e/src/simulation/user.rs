@@ -1,11 +1,14 @@
 //! `User`: creates, changes and deletes objects at random, and retries each request until the server accepts it.
 
+mod daemons;
+
 use super::Simulation;
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
 use component_base::rng::Random;
 use proto::gvk::Gvr;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Longest pause between two actions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -81,6 +84,8 @@ fn claim(name: &str, class: &str) -> Value {
             "storageClassName": class, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         },
     })
+}
+
 /// Returns a StatefulSet as a user writes it.
 pub fn stateful_set(name: &str, replicas: usize, image: &str) -> Value {
     let mut set = deployment(name, replicas, image);
@@ -105,18 +110,27 @@ impl<'a> User<'a> {
 
     /// Performs actions for some time. Leaves only objects that can converge, and uncordons all nodes.
     pub async fn work(&self, how_long: Duration) {
-        let env = self.simulation.env();
-        let end = env.now() + how_long;
+        let end = self.simulation.env().now() + how_long;
         self.create("apps", "deployments", self.new_deployment("steady-0", true)).await;
         self.create("storage.k8s.io", "storageclasses", storage_class()).await;
         for number in 0..NAMES {
             self.create("", "persistentvolumes", kept_volume(&format!("kept-{number}"))).await;
         }
         self.create("apps", "statefulsets", self.new_stateful_set("db-0")).await;
+        self.repeat_until(end, async || self.act().await).await;
+        self.uncordon_all().await;
+    }
+
+    /// Repeats an action with random pauses.
+    async fn repeat_until(&self, end: Instant, act: impl AsyncFn()) {
+        let env = self.simulation.env();
         while env.now() < end {
-            self.act().await;
+            act().await;
             env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
         }
+    }
+
+    async fn uncordon_all(&self) {
         for node in 0..self.nodes {
             self.patch("", "nodes", "", &format!("node-{node}"), json!({"spec": {"unschedulable": null}})).await;
         }
@@ -124,12 +138,8 @@ impl<'a> User<'a> {
 
     /// Creates, changes and deletes StatefulSets and their pods for some time.
     pub async fn work_on_stateful_sets(&self, how_long: Duration) {
-        let env = self.simulation.env();
-        let end = env.now() + how_long;
-        while env.now() < end {
-            self.act_on_stateful_sets().await;
-            env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
-        }
+        let end = self.simulation.env().now() + how_long;
+        self.repeat_until(end, async || self.act_on_stateful_sets().await).await;
     }
 
     async fn act_on_stateful_sets(&self) {
@@ -146,9 +156,7 @@ impl<'a> User<'a> {
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
         let (app, work, data) = (format!("app-{number}"), format!("work-{number}"), format!("data-{number}"));
-        match random.below(18) {
-        let (app, work) = (format!("app-{number}"), format!("work-{number}"));
-        match random.below(17) {
+        match random.below(23) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -167,7 +175,8 @@ impl<'a> User<'a> {
                 let size = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
                 self.patch("", "persistentvolumeclaims", "default", &data, size).await;
             }
-            13..=15 => self.act_on_stateful_sets().await,
+            17..=19 => self.act_on_stateful_sets().await,
+            20 | 21 => self.act_on_daemons().await,
             _ => self.cordon().await,
         }
     }
@@ -226,6 +235,14 @@ impl<'a> User<'a> {
     async fn set_image(&self, app: &str) {
         let patch = json!({"spec": {"template": self.new_image()}});
         self.patch("apps", "deployments", "default", app, patch).await;
+        self.set_image_of("deployments", app).await;
+    }
+
+    async fn set_image_of(&self, resource: &str, app: &str) {
+        let image = format!("web:{}", 1 + self.random.below(5));
+        let containers = json!([{"name": "c", "image": image}]);
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        self.patch("apps", resource, "default", app, patch).await;
     }
 
     async fn delete_a_pod(&self, app: &str) {

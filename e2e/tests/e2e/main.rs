@@ -23,6 +23,7 @@ mod conversion_webhook;
 mod crashes;
 mod credentials;
 mod custom_resources;
+mod daemon_sets;
 mod determinism;
 mod disk;
 mod dual_stack;

@@ -5,6 +5,7 @@ use super::determinism::{log, logs};
 /// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
 /// pods of its rollouts can be checked.
 const SEEDS: [u64; 2] = [6, 3];
+const DAEMON_SEED: u64 = 1;
 
 #[test]
 fn faults_violate_no_invariant_and_the_cluster_converges() {
@@ -15,6 +16,14 @@ fn faults_violate_no_invariant_and_the_cluster_converges() {
             assert!(is_logged, "seed {seed}: nothing in the log says {line:?}");
         }
     }
+}
+
+#[test]
+fn daemons_run_once_on_a_node_under_faults() {
+    let log = log("daemon-sets", DAEMON_SEED);
+    let is_creation = |line: &&str| line.contains(":daemon-set-controller create /api/v1/namespaces/default/pods ");
+    assert!(log.lines().filter(is_creation).count() > 10, "hardly a pod was created");
+    assert!(log.contains("simulation: at rest after"), "{log}");
 }
 
 #[test]

@@ -52,6 +52,7 @@ pub struct Pod {
 pub struct PodSpec {
     pub node_name: String,
     pub host_network: bool,
+    pub affinity: serde_json::Value,
     pub containers: Vec<Container>,
 }
 
@@ -91,6 +92,14 @@ impl Pod {
 
     pub fn has_condition(&self, kind: &str) -> bool {
         self.status.conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
+    }
+
+    /// Returns the node that the pod is on or, before it is scheduled, the one that a DaemonSet's pod names.
+    pub fn target_node(&self) -> &str {
+        const NAMED: &str = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/\
+                             matchFields/0/values/0";
+        let named = self.spec.affinity.pointer(NAMED).and_then(serde_json::Value::as_str);
+        if self.spec.node_name.is_empty() { named.unwrap_or_default() } else { &self.spec.node_name }
     }
 
     /// Returns the sum of the containers' requests in thousandths. No scenario has init containers or overhead.
@@ -164,6 +173,19 @@ pub struct Strategy {
 pub struct RollingUpdate {
     pub max_surge: serde_json::Value,
     pub max_unavailable: serde_json::Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DaemonSet {
+    pub metadata: Metadata,
+    pub spec: DaemonSetSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DaemonSetSpec {
+    pub update_strategy: Strategy,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -353,3 +353,51 @@ fn volumes_have_one_claim() {
     let mine = check(&[(V, volume("1")), (TWO, claim("2", "v", "Bound"))]).unwrap();
     assert!(mine.contains("which refers to another"), "{mine}");
 }
+
+#[test]
+fn daemons() {
+    let set = |surge: Value| {
+        let rolling = json!({"maxSurge": surge, "maxUnavailable": 1});
+        json!({"metadata": {"uid": "d"}, "spec": {"updateStrategy": {"rollingUpdate": rolling}}})
+    };
+    let pod = |uid: &str, node: &str, phase: &str, deleting: bool| {
+        let terms = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]);
+        json!({
+            "metadata": {
+                "uid": uid, "ownerReferences": [{"uid": "d", "controller": true}],
+                "deletionTimestamp": deleting.then_some("2026-01-01T00:00:00Z"),
+            },
+            "spec": {"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            }}},
+            "status": {"phase": phase},
+        })
+    };
+    let key = "/registry/daemonsets/default/logs";
+    let beside = |surge: Value, first: Value| {
+        check(&[(key, set(surge)), (A, first), (B, pod("2", "n", "Pending", false))]).unwrap_or_default()
+    };
+    let complaint = format!("{B} was created for n, where {A} of its DaemonSet run");
+    for (surge, phase, deleting, expected) in [
+        (json!(0), "Running", false, true),
+        (json!("0%"), "Pending", false, true),
+        (json!(0), "Running", true, true),
+        (json!(0), "Failed", false, false),
+        (json!(1), "Running", false, false),
+    ] {
+        let complained = beside(surge.clone(), pod("1", "n", phase, deleting)).ends_with(&complaint);
+        assert_eq!(complained, expected, "{surge} {phase} {deleting}");
+    }
+    assert_eq!(beside(json!(0), pod("1", "m", "Running", false)), "", "another node");
+    let third = |second: Value| {
+        check(&[
+            (key, set(json!("50%"))),
+            (A, pod("1", "n", "Running", false)),
+            (B, second),
+            (C, pod("3", "n", "Pending", false)),
+        ])
+    };
+    let complaint = third(pod("2", "n", "Running", false)).unwrap();
+    assert!(complaint.contains(&format!("where {A} and {B} of its DaemonSet run")), "{complaint}");
+    assert_eq!(third(pod("2", "n", "Running", true)), None, "one of them is being deleted");
+}

@@ -30,6 +30,7 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
+    "a DaemonSet makes pods",
     "a Deployment makes a ReplicaSet",
     "a Job makes pods",
     "a ReplicaSet makes pods",
@@ -81,8 +82,8 @@ const WITHOUT_NODES: &[&str] = &[
     "the API server reads logs of nodes' agents",
 ];
 
-/// Features that break without discovery, which the garbage collector, the quotas, the policy checker and the autoscaler need. The
-/// cleanup of a finished Job leaves its pods to the garbage collector.
+/// Features that break without discovery, which the garbage collector, the quotas, the policy checker and the autoscaler
+/// need. The cleanup of a finished Job leaves its pods to the garbage collector.
 const WITHOUT_DISCOVERY: &[&str] = &[
     "a finished Job is cleaned up",
     "a namespace ends",
@@ -124,12 +125,14 @@ pub const NEEDED: &[Needed] = &[
     // Controllers.
     needed("system:controller:node-controller", Subjects, WITHOUT_NODE_CONTROLLERS),
     needed("system:controller:pod-garbage-collector", Subjects, &["a pod without a node is deleted"]),
+    needed("system:controller:persistent-volume-binder", Subjects, &["a volume is attached"]),
     needed("system:controller:attachdetach-controller", Subjects, &["a volume is attached"]),
     needed("system:controller:simulated-csi-attacher", Subjects, &["a volume is attached"]),
     needed("system:controller:deployment-controller", Subjects, &["a Deployment makes a ReplicaSet"]),
     needed("system:controller:replicaset-controller", Subjects, &["a ReplicaSet makes pods"]),
     needed("system:controller:replication-controller", Subjects, &["a ReplicationController makes pods"]),
     needed("system:controller:statefulset-controller", Subjects, &["a StatefulSet makes pods"]),
+    needed("system:controller:daemon-set-controller", Subjects, &["a DaemonSet makes pods"]),
     needed("system:controller:job-controller", Subjects, &["a Job makes pods", "a finished Job is cleaned up"]),
     needed("system:controller:cronjob-controller", Subjects, &["a CronJob makes Jobs"]),
     needed("system:controller:ttl-after-finished-controller", Subjects, &["a finished Job is cleaned up"]),
@@ -181,7 +184,7 @@ pub const NEEDED: &[Needed] = &[
     needed("kubeadm:node-autoapprove-certificate-rotation", Nobody, &["a node renews its certificate"]),
 ];
 
-const NO_CLAIM: &str = "no object here is about storage";
+const NOTHING_TO_DO: &str = "no claim here grows, is deleted, or is made by a class or a pod";
 const NO_CONTROLLER: &str = "there is no such controller";
 const AS_MANAGER: &str = "the manager reads everything under its own user name";
 /// `node_behaviour` has such nodes.
@@ -201,22 +204,17 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:orrery:node", OF_SINGLE_NODES),
     ("system:controller:service-controller", "only the cloud controller manager uses it, and it does not run here"),
     ("system:controller:route-controller", NO_CONTROLLER),
-    ("system:controller:daemon-set-controller", NO_CONTROLLER),
     ("system:controller:device-taint-eviction-controller", NO_CONTROLLER),
-    ("system:controller:ephemeral-volume-controller", NO_CONTROLLER),
-    ("system:controller:expand-controller", NO_CONTROLLER),
-    ("system:controller:ephemeral-volume-controller", NO_CLAIM),
-    ("system:controller:expand-controller", NO_CLAIM),
-    ("system:controller:horizontal-pod-autoscaler", NO_CONTROLLER),
+    ("system:controller:ephemeral-volume-controller", NOTHING_TO_DO),
+    ("system:controller:expand-controller", NOTHING_TO_DO),
     ("system:controller:legacy-service-account-token-cleaner", NO_CONTROLLER),
-    ("system:controller:persistent-volume-binder", NO_CLAIM),
-    ("system:controller:pv-protection-controller", NO_CLAIM),
-    ("system:controller:pvc-protection-controller", NO_CLAIM),
+    ("system:controller:pv-protection-controller", NOTHING_TO_DO),
+    ("system:controller:pvc-protection-controller", NOTHING_TO_DO),
     ("system:controller:resource-claim-controller", NO_CONTROLLER),
     ("system:controller:selinux-warning-controller", NO_CONTROLLER),
     ("system:controller:service-ca-cert-publisher", NO_CONTROLLER),
     ("system:controller:service-cidrs-controller", NO_CONTROLLER),
     ("system:controller:ttl-controller", NO_CONTROLLER),
-    ("system:controller:volumeattributesclass-protection-controller", NO_CLAIM),
-    ("system:orrery:volume-provisioner", NO_CLAIM),
+    ("system:controller:volumeattributesclass-protection-controller", NOTHING_TO_DO),
+    ("system:orrery:volume-provisioner", NOTHING_TO_DO),
 ];

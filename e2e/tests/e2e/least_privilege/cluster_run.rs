@@ -63,7 +63,6 @@ pub fn without(bindings: &[&str]) -> Outcome {
             cluster.create(&object).await;
         }
         let admin = cluster.admin();
-        workload::bind_claim(&admin).await;
         let namespaces = admin.dynamic(&Gvr::new("", "v1", "namespaces"), "");
         namespaces.delete("ending", &DeleteOptions::default()).await.unwrap();
         let token = pods_token(&admin).await;

@@ -76,6 +76,7 @@ pub const FEATURES: &[Feature] = &[
         Objects("", "pods", "default", |all| any_owned_by(all, "controller")),
     ),
     feature("a StatefulSet makes pods", Objects("", "pods", "default", |all| any_owned_by(all, "statefulset"))),
+    feature("a DaemonSet makes pods", Objects("", "pods", "default", |all| any_owned_by(all, "daemons"))),
     feature("a Job makes pods", Objects("", "pods", "default", |all| any_owned_by(all, "job"))),
     feature("a CronJob makes Jobs", Objects("batch", "jobs", "default", |all| any_owned_by(all, "every-minute"))),
     feature("a finished Job is cleaned up", Objects("batch", "jobs", "default", |all| !is_there(all, "brief"))),

@@ -1,8 +1,6 @@
 //! The objects that the administrator creates, so that every component has work.
 
-use client::{Client, Patch, PatchOptions};
 use e2e::bootstrap_token;
-use proto::Gvr;
 use serde_json::{Value, json};
 
 /// Name of a node that no kubelet reports for.
@@ -52,6 +50,15 @@ fn job_spec(more: Value) -> Value {
     spec
 }
 
+/// Returns a DaemonSet with a pod on every node, whatever is wrong with the node.
+fn daemon_set(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let spec = pod_spec(json!({"tolerations": [{"operator": "Exists"}]}));
+    let template = json!({"metadata": {"labels": labels}, "spec": spec});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+    object("apps/v1", "DaemonSet", "default", name, json!({"spec": spec}))
+}
+
 /// Returns all objects, in the order in which they are created.
 pub fn objects() -> Vec<Value> {
     [accounts(), nodes_and_pods(), volumes(), controllers(), services(), housekeeping(), certificates()].concat()
@@ -72,18 +79,6 @@ fn volumes() -> Vec<Value> {
         object("v1", "PersistentVolume", "", "disk", json!({"spec": volume})),
         pod("with-volume", json!({"nodeName": "node-0", "volumes": source})),
     ]
-}
-
-/// Binds the claim to the volume.
-pub async fn bind_claim(admin: &Client) {
-    let claims = admin.dynamic(&Gvr::new("", "v1", "persistentvolumeclaims"), "default");
-    let volumes = admin.dynamic(&Gvr::new("", "v1", "persistentvolumes"), "");
-    let claim = claims.get("disk").await.unwrap();
-    let options = PatchOptions::default();
-    let reference = Patch::Merge(json!({"spec": {"claimRef": {"uid": claim["metadata"]["uid"]}}}));
-    volumes.patch_subresource("disk", "", &reference, &options).await.unwrap();
-    let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
-    claims.patch_subresource("disk", "status", &bound, &options).await.unwrap();
 }
 
 /// Returns the service account that pods need before its controller runs.
@@ -127,6 +122,7 @@ fn controllers() -> Vec<Value> {
         workload("apps/v1", "ReplicaSet", "replicaset"),
         workload("v1", "ReplicationController", "controller"),
         workload("apps/v1", "StatefulSet", "statefulset"),
+        daemon_set("daemons"),
         job("job", json!({})),
         job("brief", json!({"ttlSecondsAfterFinished": 0})),
         object("batch/v1", "CronJob", "default", "every-minute", json!({"spec": cron})),
