@@ -45,6 +45,7 @@ mod single_nodes;
 mod python_client;
 mod quota;
 mod raw_requests;
+mod refrigerator;
 mod request_trace;
 mod separation;
 mod shortest_command_lines;
