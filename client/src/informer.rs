@@ -9,6 +9,7 @@ use crate::options::ListOptions;
 use crate::reflector::{Reflector, Sink};
 use crate::staging::Staging;
 use crate::store::{Selection, Store, is_same_version};
+use crate::work_queue::WorkQueue;
 use component_base::env::Env;
 use parking_lot::Mutex;
 use std::marker::PhantomData;
@@ -101,6 +102,12 @@ impl<T: Cached> Informer<T> {
     /// to a work queue. A late handler gets the objects in the store as added.
     pub fn on_event(&self, handler: impl Fn(&Event<T>) + Send + Sync + 'static) {
         self.core.add_handler(Box::new(move |event| handler(&event.typed())));
+    }
+
+    /// Adds to a queue the key of every object that changes.
+    pub fn enqueue_changes(&self, queue: &WorkQueue<String>) {
+        let queue = queue.clone();
+        self.on_event(move |event| queue.add(event.object().cache_key()));
     }
 
     /// Returns true once the whole collection is in the store and every handler has been called for it.

@@ -1,7 +1,7 @@
 //! The client of the Kubernetes API, which every component uses.
 //!
 //! Read in order: requests (`transport`, `api`), caches of collections (`watch`, `reflector`, `informer`, `lister`), work
-//! queues (`work_queue`, `controller`), and carrying out decisions (`plan`). Corresponds to k8s.io/client-go.
+//! queues (`work_queue`, `controller`), and decisions (`plan`, `reconcile`). Corresponds to k8s.io/client-go.
 
 // Requests.
 mod connector;
@@ -27,6 +27,7 @@ pub mod reflector;
 pub mod store;
 mod staging;
 pub mod cached;
+pub mod custom;
 mod packed;
 pub mod lister;
 pub mod informer;
@@ -39,6 +40,7 @@ pub mod expectations;
 pub mod consistency;
 pub mod plan;
 pub mod events;
+pub mod reconcile;
 pub mod leader;
 
 // Running a component: its port, access checks and leader election.
@@ -68,6 +70,7 @@ pub use client::{Client, ConnectError};
 pub use component::Component;
 pub use consistency::{ConsistencyStore, Stale};
 pub use controller::{ReconcileError, run_workers};
+pub use custom::{CustomResource, CustomSpec};
 pub use dynamic::DynamicApi;
 pub use error::Error;
 pub use events::{EventSpec, EventType, Recorder, Regarding};
@@ -78,6 +81,7 @@ pub use leader::LeaderElection;
 pub use lister::Lister;
 pub use options::{DeleteOptions, List, ListOptions, Patch, PatchOptions, Preconditions, Propagation};
 pub use plan::{Action, ApplyError, Plan, apply};
+pub use reconcile::{Actor, PeriodicReconciler, Reconciler};
 pub use renewal::Renewal;
 pub use service_account_tokens::ServiceAccountTokens;
 pub use token::TokenSource;

@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use proto::kinds::metav1::Time;
 use std::time::Duration;
 
-/// Shortest delay before a key is reconciled again. A shorter one could end within the same second.
-pub const TICK: Duration = Duration::from_secs(1);
+/// The loop that runs controllers uses the same delay.
+pub use client::reconcile::TICK;
 
 /// Returns `now` without its fraction of a second, so that it compares equal after a round trip through the API.
 pub fn stamp(now: Timestamp) -> Time {

@@ -1,13 +1,16 @@
-//! `Context`, which all controllers share, and `Actor`, the identity under which one of them writes.
+//! `Context`, which all controllers share; it makes the `Actor` under whose identity one of them writes.
 //!
 //! Corresponds to ControllerContext in cmd/kube-controller-manager/app and to
 //! k8s.io/controller-manager/pkg/clientbuilder.
 
 use crate::options::Settings;
-use client::{Client, Informers, Recorder, ServiceAccountTokens, WorkQueue};
+use client::{Client, Informers, ServiceAccountTokens, WorkQueue};
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+
+/// Named here too, because every controller has it from its context.
+pub use client::reconcile::Actor;
 
 /// The future of a running controller. It ends when the environment shuts down.
 pub type Running = BoxFuture<'static, ()>;
@@ -24,13 +27,6 @@ pub struct Context {
     pub settings: Arc<Settings>,
 }
 
-/// The client and the event recorder of one controller.
-#[derive(Clone)]
-pub struct Actor {
-    pub client: Client,
-    pub recorder: Recorder,
-}
-
 impl Context {
     /// The informers run until the client's environment shuts down.
     pub fn new(client: &Client, settings: Settings) -> Self {
@@ -42,7 +38,7 @@ impl Context {
     /// the manager's own identity. `component` is the source of its events.
     pub fn act_as(&self, service_account: Option<&str>, component: &str) -> Actor {
         let Some(service_account) = service_account else {
-            return Actor { recorder: Recorder::new(&self.client, component, ""), client: self.client.clone() };
+            return Actor::new(&self.client, component);
         };
         let client = if self.settings.use_service_account_credentials {
             let tokens = ServiceAccountTokens::new(&self.client, NAMESPACE, service_account);
@@ -50,8 +46,7 @@ impl Context {
         } else {
             self.client.clone()
         };
-        let client = client.with_user_agent(&format!("controller-manager/{component}"));
-        Actor { recorder: Recorder::new(&client, component, ""), client }
+        Actor::new(&client.with_user_agent(&format!("controller-manager/{component}")), component)
     }
 
     pub fn queue(&self, name: &'static str) -> WorkQueue<String> {

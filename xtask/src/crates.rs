@@ -13,6 +13,11 @@ use std::process::Command;
 /// Programs that talk only through the API server. The crates below a component's folder belong to it.
 const COMPONENTS: &[&str] = &["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
 
+/// The folder of labs: programs that people start beside a cluster. They are built on these members alone, as anybody's would
+/// be, and no released program contains one.
+const LABS: &str = "labs/";
+const FOR_LABS: &[&str] = &["proto", "component-base", "cel", "client"];
+
 /// Libraries that only one crate may use, each with the law behind it.
 const RESERVED: &[(&str, &str, &str)] = &[
     ("etcd-client", "apiserver/storage", "only the store's engines touch the store"),
@@ -93,6 +98,12 @@ fn misplaced(Dependency { from, name, to, .. }: &Dependency) -> Option<String> {
         return Some(format!("{from} depends on {name}, but it is pure"));
     }
     let to = to.as_deref()?;
+    if from.starts_with(LABS) && !FOR_LABS.contains(&to) {
+        return Some(format!("{from} depends on {to}: a lab is built on the client alone"));
+    }
+    if to.starts_with(LABS) && !NOT_RELEASED.contains(&from.as_str()) {
+        return Some(format!("{from} depends on {to}, which is a lab"));
+    }
     let is_misused = TEST_EQUIPMENT.contains(&to) && !NOT_RELEASED.contains(&from.as_str());
     is_misused.then(|| format!("{from} depends on {to}, which is for tests"))
 }
@@ -193,6 +204,10 @@ mod tests {
         assert!(complaint("cel", "tokio", None).is_some());
         assert_eq!(complaint("e2e", "client-testing", Some("client/testing")), None);
         assert!(complaint("kubelet-sim", "client-testing", Some("client/testing")).is_some());
+        assert_eq!(complaint("labs/fridge", "client", Some("client")), None);
+        assert!(complaint("labs/fridge", "scheduler", Some("scheduler")).is_some());
+        assert_eq!(complaint("e2e", "fridge", Some("labs/fridge")), None);
+        assert!(complaint("orrery", "fridge", Some("labs/fridge")).is_some());
     }
 
     #[test]

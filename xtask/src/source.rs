@@ -33,6 +33,7 @@ pub const CRATES: &[&str] = &[
     "kubelet-sim/pod-life",
     "kubelet-sim",
     "proxy-sim",
+    "labs/refrigerator",
     "orrery",
     "e2e",
     "xtask",

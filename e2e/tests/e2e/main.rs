@@ -49,6 +49,7 @@ mod persistent_volumes;
 mod python_client;
 mod quota;
 mod raw_requests;
+mod refrigerator;
 mod request_trace;
 mod separation;
 mod shortest_command_lines;
