@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controller/clusterroleaggregation.
 
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::rbac::v1::{ClusterRole, PolicyRule};
@@ -91,7 +91,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::rbac::v1::AggregationRule;
     use proto::kinds::metav1::LabelSelector;
 

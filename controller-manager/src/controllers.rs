@@ -4,15 +4,13 @@
 
 use crate::bootstrap::{signer, token_cleaner};
 use crate::certificates::{approving, cleaner, signing};
-use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
-use crate::volume::{binder, ephemeral, expand, protection, simulated};
 use crate::{
-    attach_detach, clusterrole_aggregation, cronjob, csi_attacher, daemonset, deployment, disruption, endpoints,
-    endpointslice, endpointslicemirroring, garbage_collector, horizontal_pod_autoscaler, job, namespace, node_ipam,
-    node_lifecycle, pod_gc, replicaset, resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token,
-    statefulset, taint_eviction, ttl_after_finished, validatingadmissionpolicy_status,
+    clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, namespace, node_ipam,
+    node_lifecycle, pod_gc, resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction,
+    validatingadmissionpolicy_status,
 };
+use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -27,6 +25,12 @@ use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment, VolumeAttributesClass};
+use volumes::volume::{binder, ephemeral, expand, protection, simulated};
+use volumes::{attach_detach, csi_attacher};
+use workloads::{
+    cronjob, daemonset, deployment, disruption, horizontal_pod_autoscaler, job, replicaset, statefulset,
+    ttl_after_finished,
+};
 
 /// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
@@ -268,6 +272,8 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<HorizontalPodAutoscaler>(), reads::<Pod>()],
         on_by_default: true,
         start: horizontal_pod_autoscaler::controller::start,
+    },
+    ControllerDescriptor {
         name: "persistentvolume-binder-controller",
         aliases: &["persistentvolume-binder"],
         service_account: Some("persistent-volume-binder"),
@@ -490,16 +496,16 @@ pub fn selected(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::Context;
-    use crate::options::Settings;
-    use crate::signers::names::SignerName;
-    use crate::signers::options::Signers;
     use client::Client;
     use client_testing::FakeServer;
     use component_base::certificate_request::Signer;
     use component_base::env::Env;
     use component_base::json_web_token::SigningKey;
     use component_base_testing::fixtures;
+    use controller_base::context::Context;
+    use controller_base::options::Settings;
+    use controller_base::signers::names::SignerName;
+    use controller_base::signers::options::Signers;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 

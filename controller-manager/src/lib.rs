@@ -1,48 +1,15 @@
-//! The controllers. Each watches the cluster, plans what is missing, and asks the API server for it.
+//! The controller manager, and those of its controllers that are about nodes, services and housekeeping.
 //!
-//! Read in this order: the table (`controllers`, `descriptor`), how the manager runs a controller (`manager`,
-//! `context`, `reconcile`), and then `replicaset`, the simplest workload. Corresponds to kube-controller-manager and
-//! pkg/controller.
+//! Each controller watches the cluster, plans what is missing, and asks the API server for it. Read in this order: the table
+//! (`controllers`), how the manager runs a controller (`manager`, and `descriptor` of the crate `controller-base`), and then
+//! `replicaset` of the crate `workloads`. Corresponds to kube-controller-manager and pkg/controller.
 
-// The table, and how the manager runs a controller.
+// The table, and the manager.
 pub mod controllers;
-pub mod descriptor;
-pub mod signers;
-pub mod autoscaler_options;
-pub mod attach_detach_options;
-pub mod options;
-pub mod flags;
 pub mod manager;
-pub mod context;
-pub mod reconcile;
-pub mod actions;
-pub mod clock;
-
-// Code that several controllers share.
-pub mod controller_ref;
-pub mod controller_revision;
-pub mod indexes;
-pub mod intstr;
-pub mod pod;
-pub mod pod_control;
-pub mod pod_template;
-pub mod template_hash;
-pub mod service;
-pub mod discovery;
-pub mod selector_text;
-
-// Workloads.
-pub mod replicaset;
-pub mod deployment;
-pub mod statefulset;
-pub mod daemonset;
-pub mod job;
-pub mod cronjob;
-pub mod ttl_after_finished;
-pub mod disruption;
-pub mod horizontal_pod_autoscaler;
 
 // Services.
+pub mod service;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod endpointslicemirroring;
@@ -52,11 +19,6 @@ pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod taint_eviction;
 pub mod pod_gc;
-
-// Volumes.
-pub mod volume;
-pub mod attach_detach;
-pub mod csi_attacher;
 
 // Housekeeping.
 pub mod namespace;
@@ -73,8 +35,5 @@ pub mod bootstrap;
 // The cloud controller manager.
 pub mod cloud;
 
-#[cfg(test)]
-mod fixture;
-
+pub use controller_base::options::{Config, Settings};
 pub use manager::{Error, run, run_with};
-pub use options::{Config, Settings};

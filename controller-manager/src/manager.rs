@@ -2,11 +2,7 @@
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
-use crate::context::{Context, Running};
 use crate::controllers::{CONTROLLERS, UnknownController, selected};
-use crate::descriptor::ControllerDescriptor;
-use crate::options::{Config, Settings};
-use crate::signers::options::SignersError;
 use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
@@ -15,6 +11,10 @@ use component_base::json_web_token::SigningKey;
 use component_base::kubeconfig::KubeconfigError;
 use component_base::options::{OptionsError, read_file};
 use component_base::private_key::PrivateKeyError;
+use controller_base::context::{Context, Running};
+use controller_base::descriptor::ControllerDescriptor;
+use controller_base::options::{Config, Settings};
+use controller_base::signers::options::SignersError;
 use futures::future::join_all;
 use serde_json::json;
 

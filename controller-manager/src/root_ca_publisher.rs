@@ -2,11 +2,11 @@
 //!
 //! Corresponds to pkg/controller/certificates/rootcacertpublisher.
 
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use crate::serviceaccount::is_terminating;
 use client::{Action, Event, Lister, Plan};
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{ConfigMap, Namespace};
@@ -99,7 +99,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn the_certificate_is_there_and_stays_right() {

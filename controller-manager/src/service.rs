@@ -2,8 +2,8 @@
 //!
 //! Corresponds to pkg/api/v1/endpoints, k8s.io/endpointslice/util and FindPort in pkg/api/v1/pod.
 
-use crate::pod;
 use client::{Event, Lister};
+use controller_base::pod;
 use proto::Kind;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::{ContainerPort, ObjectReference, Pod, Service, ServicePort};
@@ -144,7 +144,7 @@ fn is_same_backend(old: &Pod, new: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn named_ports_are_found_by_name_and_protocol() {

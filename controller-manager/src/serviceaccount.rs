@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
 
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, ServiceAccount};
@@ -71,7 +71,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn the_account_is_created_where_it_is_missing() {

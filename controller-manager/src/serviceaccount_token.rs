@@ -3,12 +3,12 @@
 //!
 //! Corresponds to tokens_controller.go of pkg/controller/serviceaccount.
 
-use crate::actions;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::json_web_token::{LEGACY_ISSUER, SigningKey};
+use controller_base::actions;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::ByteString;
@@ -138,7 +138,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn a_secret_is_filled_and_goes_with_its_account() {

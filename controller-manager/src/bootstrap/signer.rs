@@ -4,13 +4,13 @@
 //! Corresponds to bootstrapsigner.go of pkg/controller/bootstrap and k8s.io/cluster-bootstrap/token/jws.
 
 use super::token::Token;
-use crate::clock;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Action, Event, Lister, Plan};
+use controller_base::clock;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use proto::Kind;
@@ -98,7 +98,7 @@ impl Reconciler for Controller {
 mod tests {
     use super::super::token::fixture::secret;
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn every_token_signs_and_none_that_has_gone() {

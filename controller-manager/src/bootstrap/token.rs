@@ -50,7 +50,7 @@ impl<'a> Token<'a> {
 #[cfg(test)]
 pub mod fixture {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::ByteString;
 
     /// Returns a secret as kubeadm writes it.

@@ -3,11 +3,11 @@
 //! Corresponds to tokencleaner.go of pkg/controller/bootstrap.
 
 use super::token::Token;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
-use crate::{actions, clock};
 use client::{Event, Lister, Plan};
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
+use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Secret;
@@ -54,7 +54,7 @@ impl Reconciler for Controller {
 mod tests {
     use super::super::token::fixture::secret;
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn a_token_goes_when_its_time_has_passed() {

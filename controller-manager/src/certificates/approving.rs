@@ -4,12 +4,12 @@
 //! Corresponds to pkg/controller/certificates/approver.
 
 use super::conditions::{self, APPROVED, DENIED};
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
-use crate::signers::names::{SignerName, kubelet_client};
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::CertificateRequest;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
+use controller_base::signers::names::{SignerName, kubelet_client};
 use jiff::Timestamp;
 use proto::kinds::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use proto::{Gvr, Kind};
@@ -136,7 +136,7 @@ impl Reconciler for Controller {
 mod tests {
     use super::*;
     use crate::certificates::signing::fixture::{node_request, request};
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn kubelet_requests_are_recognized() {

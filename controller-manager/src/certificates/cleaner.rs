@@ -3,12 +3,12 @@
 //! Corresponds to pkg/controller/certificates/cleaner.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::PeriodicReconciler;
-use crate::{actions, clock};
 use client::{Lister, Plan};
 use component_base::tls;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::PeriodicReconciler;
+use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
@@ -73,9 +73,9 @@ impl PeriodicReconciler for Cleaner {
 mod tests {
     use super::*;
     use crate::certificates::signing::fixture::request;
-    use crate::fixture::at;
-    use crate::signers::names::SignerName;
     use component_base_testing::fixtures;
+    use controller_base::fixture::at;
+    use controller_base::signers::names::SignerName;
     use proto::kinds::ByteString;
 
     #[test]

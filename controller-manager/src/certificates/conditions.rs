@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/controller/certificates/certificate_controller_utils.go.
 
-use crate::clock;
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestStatus,

@@ -3,14 +3,14 @@
 //! Corresponds to pkg/controller/certificates/signer.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
-use crate::signers::names::SignerName;
-use crate::signers::options::Signers;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::{CertificateRequest, Signer, SigningError, Validity};
 use component_base::rng::Random;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
+use controller_base::signers::names::SignerName;
+use controller_base::signers::options::Signers;
 use jiff::{SignedDuration, Timestamp};
 use proto::Kind;
 use proto::kinds::ByteString;
@@ -151,7 +151,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 pub(super) mod fixture {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::certificates::v1::CertificateSigningRequestSpec;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
@@ -184,9 +184,9 @@ pub(super) mod fixture {
 mod tests {
     use super::fixture::{node_request, request};
     use super::*;
-    use crate::fixture::at;
     use component_base::{pki, tls};
     use component_base_testing::fixtures;
+    use controller_base::fixture::at;
 
     fn approved(request: &CertificateSigningRequest) -> CertificateSigningRequest {
         conditions::with(request, APPROVED, "Test", "", at(0))

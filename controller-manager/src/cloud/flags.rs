@@ -2,13 +2,13 @@
 //!
 //! The flags with an effect are fields of `Config`, which documents them. Corresponds to k8s.io/cloud-provider/options.
 
-use crate::flags::{CLOUD, GENERIC};
 use component_base::options::Original;
 use component_base::options::feature_gates::Notation;
 use component_base::options::original::Form::{Duration, Gates, Int, Ip, List, Switch, Text};
 use component_base::options::original::{
     DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, REQUEST_HEADERS, SERVING, none, works,
 };
+use controller_base::flags::{CLOUD, GENERIC};
 
 #[derive(Clone, Debug)]
 pub struct CloudControllerManager;

@@ -3,11 +3,11 @@
 //! The addresses come from a network that is reserved for documentation; nothing ever connects to them. Corresponds to
 //! k8s.io/cloud-provider/controllers/service.
 
-use crate::actions;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
+use controller_base::actions;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
@@ -163,7 +163,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, ServiceSpec, ServiceStatus};
 
     fn service(type_: &str, address: &str, has_finalizer: bool) -> Service {

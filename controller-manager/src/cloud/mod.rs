@@ -7,11 +7,11 @@ pub mod options;
 pub mod node;
 pub mod load_balancer;
 
-use crate::descriptor::{ControllerDescriptor, triggers};
 use crate::manager::{self, Error};
 use client::component::Component;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use controller_base::descriptor::{ControllerDescriptor, triggers};
 use options::{Config, PROVIDER};
 use proto::kinds::api::core::v1::{Node, Service};
 use serde_json::json;

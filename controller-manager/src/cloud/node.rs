@@ -3,11 +3,11 @@
 //! Corresponds to k8s.io/cloud-provider/controllers/node.
 
 use super::options::PROVIDER;
-use crate::actions;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
+use controller_base::actions;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
@@ -68,7 +68,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::NodeSpec;
 
     fn node(taints: &[&str], provider_id: &str) -> Node {

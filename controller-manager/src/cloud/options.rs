@@ -3,11 +3,11 @@
 //! Corresponds to k8s.io/cloud-provider/options.
 
 use super::flags::CloudControllerManager;
-use crate::options::Settings;
 use clap::Args;
 use component_base::options::{
     CertDirOptions, ClientOptions, LeaderElectionOptions, OptionsError, OriginalFlags, ServingOptions,
 };
+use controller_base::options::Settings;
 
 /// Name of the only cloud provider.
 pub const PROVIDER: &str = "orrery";

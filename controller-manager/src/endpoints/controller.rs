@@ -4,11 +4,12 @@
 
 use super::plan::{Observed, plan};
 use super::tracker::Tracker;
-use crate::context::{Actor, Running};
-use crate::descriptor::Setup;
-use crate::reconcile::{self, Reconciler};
-use crate::{actions, service};
+use crate::service;
 use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, apply};
+use controller_base::actions;
+use controller_base::context::{Actor, Running};
+use controller_base::descriptor::Setup;
+use client::reconcile::{self, Reconciler};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Pod, Service};
@@ -109,10 +110,10 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
     use client::Recorder;
     use client_testing::{FakeServer, Fault};
     use component_base::env::Env;
+    use controller_base::fixture;
     use proto::Status;
     use proto::kinds::IntOrString;
     use proto::kinds::api::core::v1::{ServicePort, ServiceSpec};

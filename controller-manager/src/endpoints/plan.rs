@@ -5,8 +5,9 @@
 //! controller observed a change, and not on the objects.
 
 use super::subsets::{self, PodEndpoint};
-use crate::{actions, pod, service};
+use crate::service;
 use client::{Action, Plan};
+use controller_base::{actions, pod};
 use proto::Kind;
 use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, Endpoints, Pod, Service, ServicePort};
 use proto::kinds::metav1::ObjectMeta;
@@ -117,7 +118,7 @@ fn endpoint_port(port: &ServicePort, number: i32) -> EndpointPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::IntOrString;
     use proto::kinds::api::core::v1::ServiceSpec;
 

@@ -5,12 +5,13 @@
 use super::desired::backends;
 use super::plan::{MANAGER, Observed, plan};
 use super::tracker::{Tracker, service_key};
-use crate::context::{Actor, Running};
-use crate::descriptor::Setup;
-use crate::indexes::{self, PODS_BY_NODE};
-use crate::reconcile::Reconciler;
-use crate::{actions, service};
+use crate::service;
 use client::{Action, ApplyError, Event, Lister, Plan, WorkQueue};
+use controller_base::actions;
+use controller_base::context::{Actor, Running};
+use controller_base::descriptor::Setup;
+use controller_base::indexes::{self, PODS_BY_NODE};
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};

@@ -2,7 +2,8 @@
 //!
 //! Corresponds to reconcileByAddressType and podToEndpoint in k8s.io/endpointslice.
 
-use crate::{pod, service};
+use crate::service;
+use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointConditions, EndpointHints, EndpointPort, ForNode, ForZone};
@@ -151,7 +152,7 @@ fn hints(service: &Service, zone: Option<&str>, node: Option<&str>) -> Option<En
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::{ServicePort, ServiceSpec};
 
     fn service(change: impl FnOnce(&mut ServiceSpec)) -> Service {

@@ -7,9 +7,10 @@
 use super::desired::{Backends, Desired, Group, Port};
 use super::packing::{Packing, pack};
 use super::tracker::{MANAGED_BY, SERVICE_NAME};
-use crate::controller_ref::{controller_ref, is_controlled_by};
-use crate::{actions, service};
+use crate::service;
 use client::{Action, Plan};
+use controller_base::actions;
+use controller_base::controller_ref::{controller_ref, is_controlled_by};
 use proto::Kind;
 use proto::kinds::api::core::v1::Service;
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointSlice};
@@ -202,7 +203,7 @@ fn new_slice(service: &Service, group: &Group, endpoints: Vec<Endpoint>) -> Endp
 mod tests {
     use super::*;
     use crate::endpointslice::desired::identity;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::ServiceSpec;
 
     fn service() -> Arc<Service> {

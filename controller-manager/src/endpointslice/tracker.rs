@@ -3,8 +3,8 @@
 //! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so with a stale cache
 //! the controller would create a second slice for the same endpoints without an error.
 
-use crate::context::Actor;
 use client::{Action, ApplyError, Event, Plan, WorkQueue, apply};
+use controller_base::context::Actor;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::discovery::v1::EndpointSlice;
@@ -93,7 +93,7 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use serde_json::json;
 
     fn slice(name: &str, generation: i64) -> Arc<EndpointSlice> {

@@ -3,11 +3,11 @@
 //! Corresponds to pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 
 use super::plan::{MANAGER, Observed, may_be_mirrored, plan};
-use crate::context::{Actor, Running};
-use crate::descriptor::Setup;
 use crate::endpointslice::tracker::{Tracker, service_key};
-use crate::reconcile::Reconciler;
 use client::{ApplyError, Event, Lister, Plan, WorkQueue};
+use controller_base::context::{Actor, Running};
+use controller_base::descriptor::Setup;
+use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Service};

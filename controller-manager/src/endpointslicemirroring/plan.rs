@@ -3,12 +3,12 @@
 //! Corresponds to syncEndpoints and reconcile in pkg/controller/endpointslicemirroring.
 
 use super::desired::{Mirrored, mirrored};
-use crate::actions;
-use crate::controller_ref::controller_ref;
 use crate::endpoints::plan::LEADER;
 use crate::endpointslice::desired::{Group, Identity, Port};
 use crate::endpointslice::tracker::{MANAGED_BY, SERVICE_NAME};
 use client::{Action, Plan};
+use controller_base::actions;
+use controller_base::controller_ref::controller_ref;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Service};
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointSlice};
@@ -154,7 +154,7 @@ fn warnings(endpoints: &Endpoints, mirrored: &Mirrored, max_per_subset: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, ServiceSpec};
 
     fn endpoints(ips: &[&str], port: i32) -> Endpoints {

@@ -5,12 +5,12 @@
 use super::deletion::Deletion;
 use super::monitors::Monitors;
 use super::orphaning::Orphaning;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::discovery::discover;
-use crate::reconcile;
 use client::Client;
 use component_base::env::Env;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use controller_base::discovery::discover;
+use client::reconcile;
 use futures::future::join3;
 use std::sync::Arc;
 use std::time::Duration;

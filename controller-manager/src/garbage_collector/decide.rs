@@ -150,7 +150,7 @@ pub fn finish_orphaning(item: &Item<'_>) -> Plan {
 mod tests {
     use super::OwnerState::{Absent, Solid, Waiting};
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use expect_test::expect;
 
     fn gvr() -> Gvr {

@@ -241,7 +241,7 @@ fn refers_to(owner: &OwnerReference, namespace: &str, identity: &Identity) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn gvr(resource: &str) -> Gvr {
         Gvr::new("", "v1", resource)

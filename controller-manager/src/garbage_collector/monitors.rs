@@ -4,8 +4,8 @@
 
 use super::absent::AbsentOwners;
 use super::graph::{Graph, Identity, Work};
-use crate::discovery::{ApiResource, Discovered};
 use client::{Event, EventSpec, EventType, Informers, PartialObject, Recorder, Regarding, WorkQueue};
+use controller_base::discovery::{ApiResource, Discovered};
 use parking_lot::Mutex;
 use proto::Gvr;
 use proto::gvk::split_api_version;
@@ -167,7 +167,7 @@ fn is_ignored(gvr: &Gvr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn a_reference_across_namespaces_is_reported_on_the_dependent() {

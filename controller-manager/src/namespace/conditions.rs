@@ -3,7 +3,7 @@
 //! Corresponds to pkg/controller/namespace/deletion/status_condition_utils.go.
 
 use super::content::RemainingContent;
-use crate::clock;
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::NamespaceCondition;
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ pub fn after(before: &[NamespaceCondition], findings: &Findings, now: Timestamp)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::Gvr;
 
     fn remaining(resource: &str, count: usize, finalizers: &[(&str, usize)], error: Option<&str>) -> RemainingContent {

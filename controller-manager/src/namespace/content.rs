@@ -3,8 +3,8 @@
 //! Corresponds to deleteAllContentForGroupVersionResource in
 //! pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
 
-use crate::discovery::ApiResource;
 use client::{Client, DeleteOptions, Error, ListOptions, Propagation};
+use controller_base::discovery::ApiResource;
 use proto::Gvr;
 use serde_json::Value;
 use std::collections::BTreeMap;

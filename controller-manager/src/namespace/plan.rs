@@ -90,7 +90,7 @@ fn finalize(namespace: &Namespace) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::core::v1::NamespaceSpec;
 
     fn namespace(finalizers: &[&str]) -> Namespace {

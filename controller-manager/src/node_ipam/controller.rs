@@ -3,12 +3,12 @@
 //! Corresponds to pkg/controller/nodeipam/ipam/range_allocator.go.
 
 use super::cidr_set::{CidrSet, InvalidMaskSize};
-use crate::actions;
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::options::Settings;
-use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
+use controller_base::actions;
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use controller_base::options::Settings;
+use client::reconcile::Reconciler;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -166,7 +166,7 @@ impl Reconciler for Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn allocator(cluster_cidr: &str) -> Allocator {
         let settings = Settings { cluster_cidr: vec![cluster_cidr.parse().unwrap()], ..Settings::default() };

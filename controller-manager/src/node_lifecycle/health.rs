@@ -2,7 +2,7 @@
 //!
 //! Corresponds to tryUpdateNodeHealth in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
-use crate::clock;
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{Node, NodeCondition};
@@ -97,7 +97,7 @@ pub fn unknown_conditions(node: &Node, now: Timestamp) -> Option<Vec<NodeConditi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::kinds::api::coordination::v1::LeaseSpec;
 
     fn reporting(second: i64) -> Node {

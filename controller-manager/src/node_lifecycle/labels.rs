@@ -26,7 +26,7 @@ pub fn update(node: &Node) -> Option<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn older_labels_follow() {

@@ -5,9 +5,9 @@
 use super::health::{READY, condition, ready_status, unknown_conditions};
 use super::taints;
 use super::zones::{self, Limits, ZoneState};
-use crate::options::Settings;
-use crate::{actions, clock, pod};
 use client::{Action, Patch, Plan};
+use controller_base::options::Settings;
+use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
@@ -114,7 +114,7 @@ fn not_ready(pod: &Pod, now: Timestamp) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn check(name: &str, ready: &str, is_overdue: bool, taint: Option<&str>) -> NodeCheck {
         let mut node = fixture::node(name);

@@ -4,8 +4,8 @@
 //! pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
 use super::health::{condition, ready_status};
-use crate::clock;
 use client::{Action, Patch};
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
@@ -96,7 +96,7 @@ pub fn write(node: &Node, taints: &[Taint]) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn shown(taints: Option<Vec<Taint>>) -> Option<String> {
         let short = |taint: Taint| format!("{}:{}", taint.key.trim_start_matches("node.kubernetes.io/"), taint.effect);

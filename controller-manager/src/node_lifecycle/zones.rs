@@ -3,8 +3,8 @@
 //!
 //! Corresponds to ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle.
 
-use crate::clock;
-use crate::options::Settings;
+use controller_base::clock;
+use controller_base::options::Settings;
 use jiff::{SignedDuration, Timestamp};
 use proto::kinds::api::core::v1::Node;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     #[test]
     fn zones_are_as_healthy_as_their_nodes() {

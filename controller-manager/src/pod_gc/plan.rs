@@ -2,8 +2,8 @@
 //!
 //! Corresponds to pkg/controller/podgc/gc_controller.go.
 
-use crate::{actions, clock, pod};
 use client::{Action, DeleteOptions, Patch, Plan};
+use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
@@ -93,7 +93,7 @@ fn remove(pod: &Pod, message: Option<&str>, now: Timestamp) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn pod(name: &str, node: &str, phase: &str, deleting: bool) -> Arc<Pod> {
         let mut pod = fixture::pod(name);

@@ -1,8 +1,8 @@
 //! Computes the usage of objects, from caches or from lists of the server.
 
 use super::ledger::{Id, ObjectUsage};
-use crate::discovery::ApiResource;
 use client::{Client, Error, ListOptions};
+use controller_base::discovery::ApiResource;
 use proto::fields::text;
 use proto::kinds::metav1::ObjectMeta;
 use proto::quota::{Amounts, usage};

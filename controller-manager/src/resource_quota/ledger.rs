@@ -166,7 +166,7 @@ pub fn total<'a>(quota: &Value, objects: impl Iterator<Item = &'a ObjectUsage>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use proto::quota::amounts;
     use serde_json::json;
 

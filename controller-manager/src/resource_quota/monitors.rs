@@ -4,8 +4,8 @@
 
 use super::count::{depends_on_content, id, object_usage};
 use super::ledger::{Id, Ledger, ObjectUsage};
-use crate::discovery::{ApiResource, discover};
 use client::{Cached, Client, Error, Event, Informer, Informers, WorkQueue};
+use controller_base::discovery::{ApiResource, discover};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;

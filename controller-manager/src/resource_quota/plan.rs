@@ -1,8 +1,8 @@
 //! Plans the status of one quota. Pure.
 
 use super::ledger::Counted;
-use crate::clock;
 use client::{Action, Plan};
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::ResourceQuota;
 use proto::meta::quantity::Quantity;
@@ -98,7 +98,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
 
     fn observed(status: Value, total: Value, freed: Value) -> Observed {
         let quota = ResourceQuota { metadata: fixture::meta("q"), ..ResourceQuota::default() };

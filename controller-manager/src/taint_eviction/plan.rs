@@ -5,8 +5,8 @@
 //! together; here they count from the taint's timeAdded or the pod's binding, whichever is later, so that a restart
 //! of the controller does not prolong them.
 
-use crate::{actions, clock, pod};
 use client::{Action, DeleteOptions, Patch, Plan};
+use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint, Toleration};
@@ -90,7 +90,7 @@ fn bound_since(pod: &Pod) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use controller_base::fixture;
     use std::time::Duration;
 
     fn taint(key: &str, effect: &str, added: Option<i64>) -> Taint {

@@ -5,12 +5,12 @@
 use super::check::{Kinds, warnings};
 use super::matched::Matched;
 use super::schemas::{document_path, kind_type};
-use crate::context::Running;
-use crate::descriptor::Setup;
-use crate::discovery::discover;
-use crate::reconcile::Reconciler;
 use client::request::Call;
 use client::{Action, Client, Error, Event, Lister, Patch, Plan, ReconcileError};
+use controller_base::context::Running;
+use controller_base::descriptor::Setup;
+use controller_base::discovery::discover;
+use client::reconcile::Reconciler;
 use http::Method;
 use jiff::Timestamp;
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
@@ -102,8 +102,8 @@ pub fn plan(observed: &Observed) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
     use cel::Type;
+    use controller_base::fixture;
     use proto::kinds::api::admissionregistration::v1::{ValidatingAdmissionPolicySpec, Validation};
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to typesToCheck of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
-use crate::discovery::Discovered;
+use controller_base::discovery::Discovered;
 use proto::Gvk;
 use proto::gvk::split_api_version;
 use proto::kinds::api::admissionregistration::v1::{NamedRuleWithOperations, ValidatingAdmissionPolicySpec};
@@ -53,7 +53,7 @@ fn named(names: Option<&[String]>) -> &[String] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::ApiResource;
+    use controller_base::discovery::ApiResource;
     use proto::Gvr;
     use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 
 use apiserver::config::Config;
 use client::{Client, ListOptions};
-use controller_manager::signers::names::SignerName;
+use controller_base::signers::names::SignerName;
 use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
 use e2e::simulation::part::Part;

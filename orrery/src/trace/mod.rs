@@ -14,7 +14,7 @@ use client::{Client, Error};
 use component_base::env::Env;
 use component_base::http::Body;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
-use controller_manager::discovery::discover;
+use controller_base::discovery::discover;
 use http::header::{CONTENT_TYPE, LINK, WARNING};
 use http::{HeaderMap, Method, Request};
 use request::trace::document::{Summary, Trace};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use client::request::Target;
-use controller_manager::discovery::ApiResource;
+use controller_base::discovery::ApiResource;
 use http::Method;
 use proto::serializer::document::{Document, Format};
 use serde_json::Value;

@@ -13,7 +13,7 @@ use component_base::http::Body;
 use component_base::json_web_token::SigningKey;
 use component_base::options::LeaderElectionOptions;
 use component_base_testing::fixtures;
-use controller_manager::signers::names::SignerName;
+use controller_base::signers::names::SignerName;
 use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
 use e2e::raw_request::RawRequest;

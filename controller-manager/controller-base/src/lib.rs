@@ -1,0 +1,28 @@
+//! What the controllers of the manager have in common: a row of the table, what a controller gets from it, and pods.
+//!
+//! Read in this order: `descriptor` (a row, and what a controller gets from it), `context`, and `pod_control`, which creates and
+//! deletes pods. Corresponds to cmd/kube-controller-manager/app and to the files of pkg/controller itself.
+
+// The flags.
+pub mod flags;
+pub mod signers;
+pub mod attach_detach_options;
+pub mod autoscaler_options;
+pub mod options;
+
+// How the manager runs a controller.
+pub mod clock;
+pub mod context;
+pub mod descriptor;
+
+// What several controllers need.
+pub mod controller_ref;
+pub mod actions;
+pub mod pod;
+pub mod pod_template;
+pub mod indexes;
+pub mod pod_control;
+pub mod discovery;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;

@@ -1,0 +1,102 @@
+//! Starts the ReplicaSet and ReplicationController controllers, and connects them with caches and events.
+//!
+//! Corresponds to pkg/controller/replicaset/replica_set.go.
+
+use super::observe::{Listers, Observed, observe};
+use super::plan;
+use super::replicated::Replicated;
+use super::status::Failure;
+use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale};
+use controller_base::context::{Actor, Running};
+use controller_base::controller_ref::{confirm_adoption, is_replaced, may_be_adopted};
+use controller_base::descriptor::Setup;
+use controller_base::indexes;
+use controller_base::pod_control::PodControl;
+use client::reconcile::Reconciler;
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::apps::v1::ReplicaSet;
+use proto::kinds::api::core::v1::{Pod, ReplicationController};
+
+struct Controller<T> {
+    control: PodControl,
+    listers: Listers<T>,
+}
+
+pub fn start_replica_sets(setup: &Setup<'_>) -> Running {
+    start::<ReplicaSet>(setup, setup.settings.concurrent_replicaset_syncs)
+}
+
+pub fn start_replication_controllers(setup: &Setup<'_>) -> Running {
+    start::<ReplicationController>(setup, setup.settings.concurrent_rc_syncs)
+}
+
+fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
+    let queue = setup.queue();
+    indexes::pods_by_controller(&setup.informer());
+    indexes::by_controller_uid::<T>(&setup.informer());
+    let listers: Listers<T> = Listers { owners: setup.lister(), pods: setup.lister() };
+    let control = PodControl::new(setup.env, &listers.owners, &listers.pods);
+    setup.on_event(&queue, {
+        let control = control.clone();
+        move |event: &Event<T>, queue| {
+            if is_replaced(event) {
+                control.forget(&event.object().key());
+            }
+            queue.add(event.object().key());
+        }
+    });
+    setup.on_event(&queue, {
+        let (control, owners) = (control.clone(), listers.owners.clone());
+        move |event: &Event<Pod>, queue| {
+            let concerned = control.observe_event::<T>(event);
+            let adopters = if may_be_adopted(event) { adopters(&owners, event.object()) } else { Vec::new() };
+            concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
+        }
+    });
+    setup.run(queue, workers, Controller { control, listers })
+}
+
+fn adopters<T: Replicated>(owners: &Lister<T>, pod: &Pod) -> Vec<String> {
+    let labels = pod.metadata.labels.clone().unwrap_or_default();
+    if labels.is_empty() {
+        return Vec::new();
+    }
+    let selecting = owners.filter(pod.namespace(), |owner| owner.selector().matches(&labels));
+    selecting.iter().map(|owner| owner.key()).collect()
+}
+
+impl<T: Replicated> Reconciler for Controller<T> {
+    type Observed = Observed<T>;
+
+    fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
+        self.control.ensure_ready(key)
+    }
+
+    fn observe(&self, key: &str) -> Option<Observed<T>> {
+        let are_expectations_satisfied = self.control.are_expectations_satisfied(key);
+        let observed = observe(key, &self.listers, are_expectations_satisfied);
+        if observed.is_none() {
+            self.control.forget(key);
+        }
+        observed
+    }
+
+    async fn consult(&self, client: &Client, observed: Observed<T>) -> Result<Option<Observed<T>>, ReconcileError> {
+        confirm_adoption(client, &*observed.owner, &observed.pods).await?;
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Observed<T>, now: Timestamp) -> Plan {
+        plan::plan(observed, now)
+    }
+
+    async fn apply(&self, actor: &Actor, key: &str, observed: &Observed<T>, plan: &Plan) -> Result<(), ApplyError> {
+        self.control.apply(actor, key, &*observed.owner, plan).await
+    }
+
+    /// Plans the status with the reason of a failed creation or deletion.
+    fn recover(&self, observed: &Observed<T>, error: &ApplyError, now: Timestamp) -> Option<Plan> {
+        plan::changes_pods(&error.failed).then(|| plan::plan_status(observed, Failure::of(error).as_ref(), now))
+    }
+}
