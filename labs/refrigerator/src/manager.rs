@@ -11,12 +11,14 @@ use futures::future::join_all;
 pub async fn run(client: Client) {
     // Whoever asks these for a kind gets the same informer: one list, one watch and one cache.
     let informers = Informers::new(&client);
+    // The server notes under these names who has set which field.
+    let writer = |name: &str| client.with_user_agent(name);
     let running = [
-        lighting::start(&client, &informers),
-        cooling::start(&client, &informers),
-        switch::start::<LightingSystem>("lamp", &client, &informers),
-        switch::start::<CoolingSystem>("compressor", &client, &informers),
-        air::start(&client, &informers),
+        lighting::start(&writer("lighting-controller"), &informers),
+        cooling::start(&writer("cooling-controller"), &informers),
+        switch::start::<LightingSystem>("lamp", &writer("lamp"), &informers),
+        switch::start::<CoolingSystem>("compressor", &writer("compressor"), &informers),
+        air::start(&writer("thermometer"), &informers),
     ];
     informers.start();
     if informers.synced().await {
