@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controller/clusterroleaggregation.
 
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::rbac::v1::{ClusterRole, PolicyRule};

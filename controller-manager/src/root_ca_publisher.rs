@@ -3,10 +3,10 @@
 //! Corresponds to pkg/controller/certificates/rootcacertpublisher.
 
 use crate::serviceaccount::is_terminating;
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{ConfigMap, Namespace};

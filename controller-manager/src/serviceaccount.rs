@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
 
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, ServiceAccount};

@@ -3,12 +3,12 @@
 //!
 //! Corresponds to tokens_controller.go of pkg/controller/serviceaccount.
 
+use client::reconcile::Reconciler;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::json_web_token::{LEGACY_ISSUER, SigningKey};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::ByteString;

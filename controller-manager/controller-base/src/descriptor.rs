@@ -94,7 +94,7 @@ impl ControllerDescriptor {
     }
 
     /// Returns the resources that the controller watches, and in brackets those that it only reads.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn watched(&self) -> String {
         let names = |purpose: Purpose| -> Vec<String> {
             let watches = self.informers.iter().filter(|watch| watch.purpose == purpose);

@@ -6,11 +6,11 @@
 use super::token::Token;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use proto::Kind;

@@ -3,10 +3,10 @@
 //! Corresponds to tokencleaner.go of pkg/controller/bootstrap.
 
 use super::token::Token;
+use client::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;

@@ -4,11 +4,11 @@
 //! Corresponds to pkg/controller/certificates/approver.
 
 use super::conditions::{self, APPROVED, DENIED};
+use client::reconcile::Reconciler;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::CertificateRequest;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use controller_base::signers::names::{SignerName, kubelet_client};
 use jiff::Timestamp;
 use proto::kinds::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};

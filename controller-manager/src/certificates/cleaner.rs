@@ -3,11 +3,11 @@
 //! Corresponds to pkg/controller/certificates/cleaner.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
+use client::reconcile::PeriodicReconciler;
 use client::{Lister, Plan};
 use component_base::tls;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::PeriodicReconciler;
 use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;

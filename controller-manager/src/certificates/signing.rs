@@ -3,12 +3,12 @@
 //! Corresponds to pkg/controller/certificates/signer.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
+use client::reconcile::Reconciler;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::{CertificateRequest, Signer, SigningError, Validity};
 use component_base::rng::Random;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use controller_base::signers::names::SignerName;
 use controller_base::signers::options::Signers;
 use jiff::{SignedDuration, Timestamp};

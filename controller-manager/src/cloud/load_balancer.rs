@@ -3,11 +3,11 @@
 //! The addresses come from a network that is reserved for documentation; nothing ever connects to them. Corresponds to
 //! k8s.io/cloud-provider/controllers/service.
 
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;

@@ -3,11 +3,11 @@
 //! Corresponds to k8s.io/cloud-provider/controllers/node.
 
 use super::options::PROVIDER;
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};

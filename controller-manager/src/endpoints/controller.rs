@@ -5,11 +5,11 @@
 use super::plan::{Observed, plan};
 use super::tracker::Tracker;
 use crate::service;
+use client::reconcile::{self, Reconciler};
 use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, apply};
 use controller_base::actions;
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
-use client::reconcile::{self, Reconciler};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Pod, Service};

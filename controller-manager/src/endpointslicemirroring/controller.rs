@@ -4,10 +4,10 @@
 
 use super::plan::{MANAGER, Observed, may_be_mirrored, plan};
 use crate::endpointslice::tracker::{Tracker, service_key};
+use client::reconcile::Reconciler;
 use client::{ApplyError, Event, Lister, Plan, WorkQueue};
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Service};

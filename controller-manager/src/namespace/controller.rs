@@ -5,12 +5,12 @@
 use super::conditions::Findings;
 use super::content::delete_all;
 use super::plan::{Observed, has_content_to_delete, plan};
+use client::reconcile::Reconciler;
 use client::{Client, Event, Lister, Plan, ReconcileError};
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::discovery::{ApiResource, Discovered, discover};
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;

@@ -3,12 +3,12 @@
 //! Corresponds to pkg/controller/nodeipam/ipam/range_allocator.go.
 
 use super::cidr_set::{CidrSet, InvalidMaskSize};
+use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::options::Settings;
-use client::reconcile::Reconciler;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use parking_lot::Mutex;

@@ -3,11 +3,11 @@
 //! Corresponds to Run in pkg/controller/podgc/gc_controller.go.
 
 use super::plan::{Observed, missing_nodes, plan};
+use client::reconcile::{PeriodicReconciler, run_periodically};
 use client::{Client, Lister, Plan};
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::{PeriodicReconciler, run_periodically};
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,11 +5,11 @@
 use super::count::list_usage;
 use super::monitors::Monitors;
 use super::plan::{Observed, plan};
+use client::reconcile::Reconciler;
 use client::{ApplyError, Client, Error, Event, Lister, Plan, ReconcileError, WorkQueue, apply};
 use component_base::env::Env;
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::ResourceQuota;

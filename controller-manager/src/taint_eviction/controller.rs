@@ -3,13 +3,13 @@
 //! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
 
 use super::plan::{Eviction, Observed, eviction, plan};
+use client::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use component_base::env::Env;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
 use controller_base::pod;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;

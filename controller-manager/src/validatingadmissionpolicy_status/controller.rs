@@ -5,12 +5,12 @@
 use super::check::{Kinds, warnings};
 use super::matched::Matched;
 use super::schemas::{document_path, kind_type};
+use client::reconcile::Reconciler;
 use client::request::Call;
 use client::{Action, Client, Error, Event, Lister, Patch, Plan, ReconcileError};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::discovery::discover;
-use client::reconcile::Reconciler;
 use http::Method;
 use jiff::Timestamp;
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;

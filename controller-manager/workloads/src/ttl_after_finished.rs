@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controller/ttlafterfinished.
 
+use client::reconcile::Reconciler;
 use client::{Client, DeleteOptions, Event, Lister, Plan, Propagation, ReconcileError};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;

@@ -3,11 +3,11 @@
 //! Corresponds to Run in pkg/controller/controller.go of external-attacher.
 
 use super::{attachment_plan, volume_plan};
+use client::reconcile::{self, Reconciler};
 use client::{Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, ATTACHMENTS_BY_VOLUME};
-use client::reconcile::{self, Reconciler};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;

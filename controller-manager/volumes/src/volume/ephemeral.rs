@@ -4,12 +4,12 @@
 //! pkg/controller/volume/ephemeral.
 
 use super::pods::{self, PODS_BY_CLAIM};
+use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Event, Lister, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::controller_ref::{controller_queue_key, controller_ref, is_controlled_by};
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod, Volume};

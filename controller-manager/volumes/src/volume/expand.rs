@@ -4,11 +4,11 @@
 //! pkg/controller/volume/expand.
 
 use super::{claims, volumes};
+use client::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};

@@ -3,13 +3,13 @@
 //! Corresponds to pkg/controller/cronjob/cronjob_controllerv2.go.
 
 use super::plan::{Observed, plan};
+use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Event, Lister, Plan};
 use controller_base::actions;
 use controller_base::context::Running;
 use controller_base::controller_ref::concerned_controllers;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, BY_CONTROLLER_UID};
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::batch::v1::{CronJob, Job};

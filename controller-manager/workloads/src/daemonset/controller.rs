@@ -7,6 +7,7 @@ use super::daemon_pod::target_node;
 use super::observe::{Listers, Observed, observe, spec};
 use super::placement::{Placement, may_change};
 use super::plan::{plan, plan_after};
+use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{
@@ -16,7 +17,6 @@ use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
 use controller_base::pod;
 use controller_base::pod_control::PodControl;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet};

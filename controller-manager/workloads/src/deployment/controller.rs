@@ -4,6 +4,7 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::{history, plan, sizes};
+use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, ConsistencyStore, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{
@@ -13,7 +14,6 @@ use controller_base::descriptor::Setup;
 use controller_base::indexes;
 use controller_base::pod;
 use controller_base::pod_control::apply_and_record_versions;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};

@@ -5,10 +5,10 @@
 use super::observe::{Listers, Observed, observe, request_unknown};
 use super::plan::plan;
 use super::stale::{StaleDisruptions, disruption_target};
+use client::reconcile::{self, Reconciler};
 use client::{Client, Event, Plan, ReconcileError, WorkQueue};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::{self, Reconciler};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to syncStalePodDisruption in pkg/controller/disruption/disruption.go.
 
-use client::{Action, Lister, Patch, Plan};
 use client::reconcile::Reconciler;
+use client::{Action, Lister, Patch, Plan};
 use controller_base::{clock, pod};
 use jiff::Timestamp;
 use proto::Kind;

@@ -4,6 +4,7 @@
 
 use super::observe::{Observed, has_finalizer, is_finished, is_pod_of_job, observe};
 use super::plan::{plan, release};
+use client::reconcile::{self, Reconciler};
 use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{
@@ -11,7 +12,6 @@ use controller_base::controller_ref::{
 };
 use controller_base::descriptor::Setup;
 use controller_base::pod_control::PodControl;
-use client::reconcile::{self, Reconciler};
 use controller_base::{clock, indexes};
 use futures::future::join;
 use jiff::Timestamp;

@@ -5,10 +5,10 @@
 use super::observe::Listers;
 use super::{claim_plan, volume_plan};
 use crate::volume::{claims, pods, volumes};
+use client::reconcile::{self, Reconciler};
 use client::{Client, Event, Plan, ReconcileError};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::{self, Reconciler};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;

@@ -3,10 +3,10 @@
 //! Corresponds to pkg/controller/volume/vacprotection.
 
 use super::finalizer::{self, concerns, is_candidate};
+use client::reconcile::Reconciler;
 use client::{Client, Event, Informer, ListOptions, Lister, Plan, ReconcileError, WorkQueue};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};

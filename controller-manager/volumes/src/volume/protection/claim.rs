@@ -4,11 +4,11 @@
 
 use super::finalizer::{self, concerns, is_candidate};
 use crate::volume::pods::{self, PODS_BY_CLAIM};
+use client::reconcile::Reconciler;
 use client::{Client, Event, ListOptions, Lister, Plan, ReconcileError, WorkQueue};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::pod;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod};

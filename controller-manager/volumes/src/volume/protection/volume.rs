@@ -4,10 +4,10 @@
 
 use super::finalizer::{self, concerns};
 use crate::volume::volumes;
+use client::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use client::reconcile::Reconciler;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
