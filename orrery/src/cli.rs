@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::{certs, down, health, node, snapshot, status, trace, up};
+use crate::{addons, certs, down, health, node, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -46,6 +46,8 @@ pub enum Command {
     MetricsServer(metrics_server::Config),
     /// Issue everybody's certificates and kubeconfigs, for components that are started one by one
     Certs(certs::Options),
+    /// Give such a cluster `kubectl top` and a default StorageClass
+    Addons(addons::Options),
     /// Ask a component how it is; fails unless it is well
     Health(health::Options),
 }
@@ -75,6 +77,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
         Command::MetricsServer(config) => run_main("metrics-server", |env| metrics_server::run(config, env)),
         Command::Certs(options) => run_main("certs", async |env| certs::run(&options, &env)),
+        Command::Addons(options) => run_main("addons", |env| addons::run(options, env)),
         Command::Health(options) => run_main("health", |env| health::run(options, env)),
     }
 }

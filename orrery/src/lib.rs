@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod certificates;
 pub mod place;
+pub mod addons;
 pub mod up;
 pub mod status;
 pub mod down;

@@ -38,14 +38,19 @@ pub enum RegisterError {
 /// Registers a metrics-server with a process of its own, and allows it what it does.
 pub async fn run(options: &Options, env: &Env) -> Result<(), RegisterError> {
     let client = Client::from_options(env, &options.client, "metrics-server")?;
-    apply(&client, permissions()).await?;
-    Ok(register(&client, &options.endpoint).await?)
+    permit(&client).await?;
+    register(&client, &options.endpoint).await
+}
+
+/// Allows a metrics-server with a process of its own what it does.
+pub async fn permit(client: &Client) -> Result<(), RegisterError> {
+    Ok(apply(client, permissions()).await?)
 }
 
 /// Creates the Service and the APIService, or brings them up to date, and lets all users who may view pods view their usage.
 /// `endpoint` is `host:port` of the program that serves the group.
-pub async fn register(client: &Client, endpoint: &str) -> Result<(), Error> {
-    apply(client, objects(endpoint)).await
+pub async fn register(client: &Client, endpoint: &str) -> Result<(), RegisterError> {
+    Ok(apply(client, objects(endpoint)).await?)
 }
 
 type Object = (Gvr, &'static str, Value);

@@ -9,7 +9,6 @@ pub mod passed_on;
 pub mod process;
 pub mod restarts;
 pub mod ready;
-pub mod storage_class;
 pub mod static_control_plane;
 pub mod progress;
 pub mod cluster;
@@ -18,6 +17,7 @@ pub mod ports;
 pub mod detach;
 pub mod signal;
 
+use crate::addons::{self, AddonsError};
 use crate::admin_kubeconfig::{self, AdminKubeconfigError};
 use crate::certificates::{self, ADMIN, CertificatesError, Identities};
 use crate::place::Place;
@@ -159,10 +159,8 @@ pub enum UpError {
     Ready(#[from] ready::ReadyError),
     #[error("{}: {source}", path.display())]
     Manifests { path: PathBuf, source: std::io::Error },
-    #[error("metrics.k8s.io cannot be registered: {0}")]
-    MetricsApi(client::Error),
-    #[error("the default StorageClass cannot be created: {0}")]
-    StorageClass(client::Error),
+    #[error(transparent)]
+    Addons(#[from] AddonsError),
 }
 
 /// Runs a cluster until the environment shuts down. Fails if a component ends while the cluster starts; later it is
@@ -200,7 +198,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
-        if let Err(error) = furnish(&options, &components, waiting.client()).await {
+        if let Err(error) =
+            addons::install(waiting.client(), &components::metrics_endpoint(&options, &components)).await
+        {
             cluster.stop().await;
             return Err(error);
         }
@@ -210,13 +210,6 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     }
     cluster.stop().await;
     started.map(|_| ())
-}
-
-/// Creates what a user expects of a cluster and Kubernetes itself does not have: `kubectl top`, and storage.
-async fn furnish(options: &Options, components: &[Component], admin: &Client) -> Result<(), UpError> {
-    let endpoint = components::metrics_endpoint(options, components);
-    metrics_server::register::register(admin, &endpoint).await.map_err(UpError::MetricsApi)?;
-    storage_class::create(admin).await.map_err(UpError::StorageClass)
 }
 
 /// Returns the certificates that a cluster with these options needs.
