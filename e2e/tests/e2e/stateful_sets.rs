@@ -160,7 +160,8 @@ fn a_partition_holds_an_update_back(kubectl: &Kubectl) {
     let images = || pods(kubectl, "{.spec.containers[0].image}");
     assert_eq!(images(), ["nginx:1", "nginx:3"]);
     let uid = kubectl.ok("get pod web-0 --output=jsonpath={.metadata.uid}");
-    kubectl.ok("delete pod web-0");
+    // Without `--wait=false` kubectl could wait for ever: it may see the next pod of this name, and wait for that to go.
+    kubectl.ok("delete pod web-0 --wait=false");
     let is_another = || {
         let printed = kubectl.run("get pod web-0 --output=jsonpath={.metadata.uid}");
         printed.success && printed.stdout != uid
