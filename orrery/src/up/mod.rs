@@ -23,7 +23,6 @@ use crate::certificates::{self, ADMIN, CertificatesError, Identities};
 use crate::place::Place;
 pub use apiserver::config::StoreKind;
 use clap::Args;
-use client::Client;
 use cluster::Cluster;
 use component_base::env::Env;
 use component_base::kubeconfig;
@@ -198,11 +197,10 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
-        if let Err(error) =
-            addons::install(waiting.client(), &components::metrics_endpoint(&options, &components)).await
-        {
+        let metrics_endpoint = components::metrics_endpoint(&options, &components);
+        if let Err(error) = addons::install(waiting.client(), &metrics_endpoint).await {
             cluster.stop().await;
-            return Err(error);
+            return Err(error.into());
         }
         progress.greet(&options, &data_dir);
         cluster.record_ready();
