@@ -8,6 +8,7 @@ use e2e::processes::{Cluster, Start, free_ports, signal};
 use e2e::programs::must;
 use e2e::store::Store;
 use e2e::{base_images, wait};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,6 +114,7 @@ fn the_compose_file() {
     nothing_is_root(&stack, &services);
     deploys(&stack);
     usage_is_measured(&stack);
+    claims_are_bound(&stack);
     nobody_schedules(&stack);
     nobody_reconciles(&stack);
     the_api_is_away(&stack);
@@ -200,6 +202,17 @@ fn usage_is_measured(stack: &Stack<'_>) {
     let lines = |what: &str| kubectl.run(what).stdout.lines().count();
     wait::until("the usage of three nodes is known", || lines("top nodes --no-headers") == 3);
     wait::until("the usage of three pods is known", || lines("top pods --no-headers --selector=app=web") == 3);
+}
+
+/// The service that registers the metrics-server creates the class, too.
+fn claims_are_bound(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let metadata = json!({"name": "data"});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec});
+    kubectl.with_input("create -f -", &claim.to_string()).succeeded();
+    kubectl.ok("wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=60s");
+    kubectl.ok("delete pvc data --timeout=60s");
 }
 
 fn ready(kubectl: &Kubectl) -> String {
