@@ -57,7 +57,7 @@ fn bad_flags() {
         ("up --sotre=memory", "orrery: unexpected argument '--sotre' found; a similar argument exists: '--store'"),
         ("up now", "orrery: unexpected argument 'now' found"),
         ("down now", "orrery: unexpected argument 'now' found"),
-        ("downn", "orrery: unrecognized subcommand 'downn'; a similar subcommand exists: 'down'"),
+        ("staus", "orrery: unrecognized subcommand 'staus'; a similar subcommand exists: 'status'"),
         ("status", "status: cluster orrery is not running"),
         ("apiserver --audit-log-maxage=long", "orrery: invalid value 'long' for '--audit-log-maxage <…"),
         (
