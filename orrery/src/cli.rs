@@ -42,7 +42,7 @@ pub enum Command {
     KubeletSim(kubelet_sim::Config),
     /// Simulate service proxies, or print what one would program
     ProxySim(proxy_sim::Config),
-    /// Serve the usage of nodes that have processes of their own, or register who serves it
+    /// Serve the usage of nodes that have processes of their own
     MetricsServer(metrics_server::Config),
     /// Issue everybody's certificates and kubeconfigs, for components that are started one by one
     Certs(certs::Options),

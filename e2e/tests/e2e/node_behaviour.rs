@@ -7,7 +7,7 @@ use e2e::store::Store;
 use e2e::wait;
 
 /// The CustomResourceDefinition of Stages, without a schema.
-pub const DEFINITION: &str = r#"
+const DEFINITION: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: stages.kwok.x-k8s.io}
@@ -92,13 +92,18 @@ data:
     - words: {livenes: fail}
 "#;
 
+/// Creates the CustomResourceDefinition of Stages.
+pub fn define_stages(kubectl: &Kubectl) {
+    kubectl.with_input("apply -f -", DEFINITION).succeeded();
+    kubectl.ok("wait --for=condition=Established crd/stages.kwok.x-k8s.io");
+}
+
 #[test]
 fn stages_and_rules_drive_pods() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), Store::Memory);
     let kubectl = cluster.kubectl();
-    kubectl.with_input("apply -f -", DEFINITION).succeeded();
-    kubectl.ok("wait --for=condition=Established crd/stages.kwok.x-k8s.io");
+    define_stages(&kubectl);
     kubectl.with_input("apply -f -", RULES).succeeded();
     kubectl.ok("create clusterrole stages --verb=patch --resource=pods");
     kubectl.ok("create clusterrolebinding stages --clusterrole=stages --user=system:orrery:node-fleet");

@@ -1,7 +1,7 @@
 //! Tests with a stock `kubectl` that nodes with identities of their own, as the compose file has them, follow rules, stages and
 //! the commands of `orrery node`.
 
-use crate::node_behaviour::{DEFINITION, recorded};
+use crate::node_behaviour::{define_stages, recorded};
 use crate::program;
 use crate::shortest_command_lines::Running;
 use e2e::apiserver::ApiServer;
@@ -106,8 +106,7 @@ async fn nodes_with_identities_of_their_own_follow_rules_stages_and_commands() {
     let directory = tempfile::tempdir().unwrap();
     let nodes = SingleNodes::issue(directory.path()).await;
     let admin = nodes.admin();
-    admin.with_input("apply -f -", DEFINITION).succeeded();
-    admin.ok("wait --for=condition=Established crd/stages.kwok.x-k8s.io");
+    define_stages(&admin);
     admin.with_input("apply -f -", STAGES).succeeded();
     admin.with_input("apply -f -", RULES).succeeded();
     admin.ok("create serviceaccount default");

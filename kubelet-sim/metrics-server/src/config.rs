@@ -2,8 +2,7 @@
 //!
 //! Corresponds to cmd/metrics-server/app/options of sigs.k8s.io/metrics-server.
 
-use crate::register;
-use clap::{Args, Subcommand};
+use clap::Args;
 use client::front_proxy::FrontProxy;
 use component_base::duration::parse_duration;
 use component_base::options::{ClientOptions, ServingOptions};
@@ -14,10 +13,7 @@ use std::time::Duration;
 pub const MIN_RESOLUTION: Duration = Duration::from_secs(10);
 
 #[derive(Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct Config {
-    #[command(subcommand)]
-    pub command: Option<Command>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]
@@ -27,12 +23,6 @@ pub struct Config {
     /// Period at which every node is asked for its usage
     #[arg(long, default_value = "15s", value_parser = parse_duration, value_name = "DURATION")]
     pub metric_resolution: Duration,
-}
-
-#[derive(Subcommand, Clone, Debug)]
-pub enum Command {
-    /// Register the group metrics.k8s.io in a cluster, and allow metrics-server what it does; needs an administrator
-    Register(register::Options),
 }
 
 /// Serving the group metrics.k8s.io, for whose users the API server asks as their proxy.

@@ -24,9 +24,7 @@ use client::component::{self, Component};
 use client::delegated_auth::{DelegatedAuth, path_question};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
-use config::Command;
 use http::request::Parts;
-use register::RegisterError;
 use scraper::Scraper;
 use serde_json::Value;
 
@@ -37,18 +35,13 @@ const COMPONENT: Component = Component { name: "metrics-server", port: 10250, or
 pub enum Error {
     #[error(transparent)]
     Component(#[from] component::Error),
-    #[error(transparent)]
-    Register(#[from] RegisterError),
     #[error("--metric-resolution: must be at least 10s")]
     Resolution,
 }
 
-/// Measures and serves until the environment shuts down, or registers the group.
+/// Measures and serves until the environment shuts down. `register` makes the group known to a cluster.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    if let Some(Command::Register(options)) = &config.command {
-        return Ok(register::run(options, &env).await?);
-    }
-    let Config { client, mut serving, front_proxy, metric_resolution, .. } = config;
+    let Config { client, mut serving, front_proxy, metric_resolution } = config;
     if metric_resolution < config::MIN_RESOLUTION {
         return Err(Error::Resolution);
     }

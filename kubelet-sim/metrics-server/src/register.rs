@@ -2,11 +2,8 @@
 //!
 //! The objects are those that metrics-server's own manifest creates, as far as they are about the API.
 
-use clap::Args;
-use client::{Client, ConnectError, Error, Patch, PatchOptions};
+use client::{Client, Error, Patch, PatchOptions};
 use component_base::dial::SERVICE_ENDPOINT;
-use component_base::env::Env;
-use component_base::options::ClientOptions;
 use proto::Gvr;
 use serde_json::{Value, json};
 
@@ -16,31 +13,10 @@ const MANAGER: &str = "orrery";
 pub const USER: &str = "system:metrics-server";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Options of `metrics-server register`.
-#[derive(Args, Clone, Debug)]
-pub struct Options {
-    #[command(flatten)]
-    pub client: ClientOptions,
-    /// Where the API server reaches the metrics-server
-    #[arg(long, value_name = "HOST:PORT")]
-    pub endpoint: String,
-}
-
-/// Why the group is not registered, in one line.
+/// The group is not registered, in one line.
 #[derive(Debug, thiserror::Error)]
-pub enum RegisterError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error("metrics.k8s.io cannot be registered: {0}")]
-    Client(#[from] Error),
-}
-
-/// Registers a metrics-server with a process of its own, and allows it what it does.
-pub async fn run(options: &Options, env: &Env) -> Result<(), RegisterError> {
-    let client = Client::from_options(env, &options.client, "metrics-server")?;
-    permit(&client).await?;
-    register(&client, &options.endpoint).await
-}
+#[error("metrics.k8s.io cannot be registered: {0}")]
+pub struct RegisterError(#[from] Error);
 
 /// Allows a metrics-server with a process of its own what it does.
 pub async fn permit(client: &Client) -> Result<(), RegisterError> {
