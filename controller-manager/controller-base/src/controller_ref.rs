@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/controller/controller_ref_manager.go.
 
-use client::{Client, Event, ReconcileError};
+use client::{Client, Event, Lister, ReconcileError};
 use proto::Kind;
 use proto::kinds::metav1::OwnerReference;
 use serde_json::{Value, json};
@@ -77,6 +77,18 @@ pub fn may_be_adopted<T: Kind>(event: &Event<T>) -> bool {
         Event::Deleted(_) => false,
     };
     is_changed && controller_of(&**event.object()).is_none()
+}
+
+/// Returns the keys of the owners that may adopt the object of an event: those of its namespace that select its labels.
+pub fn adopters<K: Kind, T: Kind>(
+    owners: &Lister<K>,
+    event: &Event<T>,
+    selects: impl Fn(&K, &BTreeMap<String, String>) -> bool,
+) -> Vec<String> {
+    let object = event.object();
+    let Some(labels) = object.metadata().labels.as_ref().filter(|_| may_be_adopted(event)) else { return Vec::new() };
+    let selecting = owners.filter(object.namespace(), |owner| selects(owner, labels));
+    selecting.iter().map(|owner| owner.key()).collect()
 }
 
 /// The objects that an owner has, those that it may adopt, and those that it releases.

@@ -8,10 +8,10 @@ use super::observe::{Listers, Observed, observe, spec};
 use super::placement::{Placement, may_change};
 use super::plan::{plan, plan_after};
 use client::reconcile::Reconciler;
-use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
+use client::{Action, ApplyError, Client, Event, Plan, ReconcileError, Stale, WorkQueue};
 use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{
-    concerned_controllers, confirm_adoption, controller_queue_key, is_replaced, may_be_adopted,
+    adopters, concerned_controllers, confirm_adoption, controller_queue_key, is_replaced,
 };
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
@@ -54,14 +54,14 @@ pub fn start(setup: &Setup<'_>) -> Running {
         let sets = listers.sets.clone();
         move |event: &Event<ControllerRevision>, queue| {
             let concerned = concerned_controllers::<DaemonSet, _>(event);
-            concerned.into_iter().chain(adopters(&sets, event)).for_each(|key| queue.add(key));
+            concerned.into_iter().chain(adopters(&sets, event, selects)).for_each(|key| queue.add(key));
         }
     });
     setup.on_event(&queue, {
         let (control, sets) = (control.clone(), listers.sets.clone());
         move |event: &Event<Pod>, queue| {
             let concerned = control.observe_event::<DaemonSet>(event);
-            concerned.into_iter().chain(adopters(&sets, event)).for_each(|key| queue.add(key));
+            concerned.into_iter().chain(adopters(&sets, event, selects)).for_each(|key| queue.add(key));
         }
     });
     setup.on_event(&queue, {
@@ -72,14 +72,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, workers, Controller { control, backoff, listers })
 }
 
-/// Returns the keys of the DaemonSets that may adopt the object of an event.
-fn adopters<T: Kind>(sets: &Lister<DaemonSet>, event: &Event<T>) -> Vec<String> {
-    let object = event.object();
-    let Some(labels) = object.metadata().labels.as_ref().filter(|_| may_be_adopted(event)) else { return Vec::new() };
-    let selecting = sets.filter(object.namespace(), |set| {
-        label_selector::from_typed(Some(&spec(set).selector)).is_ok_and(|selector| selector.matches(labels))
-    });
-    selecting.iter().map(|set| set.key()).collect()
+fn selects(set: &DaemonSet, labels: &BTreeMap<String, String>) -> bool {
+    label_selector::from_typed(Some(&spec(set).selector)).is_ok_and(|selector| selector.matches(labels))
 }
 
 /// Adds the DaemonSets for which a node begins or ceases to fit.

@@ -7,14 +7,13 @@ use super::plan;
 use super::replicated::Replicated;
 use super::status::Failure;
 use client::reconcile::Reconciler;
-use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale};
+use client::{ApplyError, Client, Event, Plan, ReconcileError, Stale};
 use controller_base::context::{Actor, Running};
-use controller_base::controller_ref::{confirm_adoption, is_replaced, may_be_adopted};
+use controller_base::controller_ref::{adopters, confirm_adoption, is_replaced};
 use controller_base::descriptor::Setup;
 use controller_base::indexes;
 use controller_base::pod_control::PodControl;
 use jiff::Timestamp;
-use proto::Kind;
 use proto::kinds::api::apps::v1::ReplicaSet;
 use proto::kinds::api::core::v1::{Pod, ReplicationController};
 
@@ -50,20 +49,11 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
         let (control, owners) = (control.clone(), listers.owners.clone());
         move |event: &Event<Pod>, queue| {
             let concerned = control.observe_event::<T>(event);
-            let adopters = if may_be_adopted(event) { adopters(&owners, event.object()) } else { Vec::new() };
+            let adopters = adopters(&owners, event, |owner: &T, labels| owner.selector().matches(labels));
             concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
         }
     });
     setup.run(queue, workers, Controller { control, listers })
-}
-
-fn adopters<T: Replicated>(owners: &Lister<T>, pod: &Pod) -> Vec<String> {
-    let labels = pod.metadata.labels.clone().unwrap_or_default();
-    if labels.is_empty() {
-        return Vec::new();
-    }
-    let selecting = owners.filter(pod.namespace(), |owner| owner.selector().matches(&labels));
-    selecting.iter().map(|owner| owner.key()).collect()
 }
 
 impl<T: Replicated> Reconciler for Controller<T> {

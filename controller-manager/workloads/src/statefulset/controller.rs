@@ -9,7 +9,7 @@ use client::cached::key;
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use controller_base::context::{Actor, Running};
-use controller_base::controller_ref::{concerned_controllers, confirm_adoption, is_replaced, may_be_adopted};
+use controller_base::controller_ref::{adopters, concerned_controllers, confirm_adoption, is_replaced, may_be_adopted};
 use controller_base::descriptor::Setup;
 use controller_base::indexes;
 use controller_base::pod_control::PodControl;
@@ -18,6 +18,7 @@ use proto::Kind;
 use proto::kinds::api::apps::v1::{ControllerRevision, StatefulSet};
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod};
 use proto::meta::label_selector;
+use std::collections::BTreeMap;
 
 struct Controller {
     control: PodControl,
@@ -71,14 +72,10 @@ fn on_pod(event: &Event<Pod>, queue: &WorkQueue<String>, control: &PodControl, s
 
 fn on_revision(event: &Event<ControllerRevision>, queue: &WorkQueue<String>, sets: &Lister<StatefulSet>) {
     concerned_controllers::<StatefulSet, _>(event).into_iter().for_each(|key| queue.add(key));
-    if may_be_adopted(event) {
-        let labels = event.object().metadata.labels.clone().unwrap_or_default();
-        let selects = |set: &StatefulSet| {
-            label_selector::from_typed(Some(&spec(set).selector)).is_ok_and(|selector| selector.matches(&labels))
-        };
-        let adopters = sets.filter(event.object().namespace(), selects);
-        adopters.iter().for_each(|set| queue.add(set.key()));
-    }
+    let selects = |set: &StatefulSet, labels: &BTreeMap<String, String>| {
+        label_selector::from_typed(Some(&spec(set).selector)).is_ok_and(|selector| selector.matches(labels))
+    };
+    adopters(sets, event, selects).into_iter().for_each(|key| queue.add(key));
 }
 
 /// Adds the set of a claim that is gone: a pod may wait for that, or lack it.
