@@ -136,6 +136,8 @@ mod tests {
     fn the_way_up_is_rounded_up() {
         // 1 × 1.1 = 1.1 → 2    2 × 1.1 = 2.2 → 3 …
         assert_eq!(sizes(Direction::Up, &rules(&[("Percent", 10, 60)]), 1, 3), [2, 3, 4]);
+        // As floats, 100 × 1.09 is a hair above 109, and 110 after rounding. Kubernetes computes the same.
+        assert_eq!(sizes(Direction::Up, &rules(&[("Percent", 9, 60)]), 100, 1), [110]);
         // 900 percent: times ten each minute.
         assert_eq!(sizes(Direction::Up, &rules(&[("Percent", 900, 60)]), 1, 4), [10, 100, 1000, 10_000]);
         // By default 4 more, or twice as many.

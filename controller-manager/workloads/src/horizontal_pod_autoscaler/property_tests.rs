@@ -43,8 +43,9 @@ fn is_allowed(rules: &HPAScalingRules, resizes: &[Resize], from: i32, to: i32, n
         let most =
             if is_percent { f64::from(before) * f64::from(policy.value) / 100.0 } else { f64::from(policy.value) };
         let change = f64::from(if to > from { to - before } else { before - to });
-        // Sizes are whole, and rounded so that more changes.
-        change <= most.ceil() + 1e-6
+        // Sizes are whole, and rounded so that more changes. As in Kubernetes, a product of floats that is a hair above a
+        // whole number counts as the next one: 100 × 1.09 gives 110.
+        change <= (most + 1e-6).ceil()
     };
     let mut policies = rules.policies.iter().flatten();
     match rules.select_policy.as_deref() {
