@@ -7,6 +7,7 @@
 // The table, and the manager.
 pub mod controllers;
 pub mod manager;
+mod configz;
 
 // Services.
 pub mod service;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
+use crate::configz;
 use crate::controllers::{CONTROLLERS, UnknownController, selected};
 use client::Client;
 use client::component::{self, Component};
@@ -9,14 +10,15 @@ use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::json_web_token::SigningKey;
 use component_base::kubeconfig::KubeconfigError;
-use component_base::options::{OptionsError, read_file};
+use component_base::options::{LeaderElectionOptions, OptionsError, read_file};
 use component_base::private_key::PrivateKeyError;
 use controller_base::context::{Context, Running};
 use controller_base::descriptor::ControllerDescriptor;
+use controller_base::leader_migration::Leadership;
 use controller_base::options::{Config, Settings};
 use controller_base::signers::options::SignersError;
 use futures::future::join_all;
-use serde_json::json;
+use std::sync::{Arc, OnceLock};
 
 /// Name and default port of kube-controller-manager.
 const COMPONENT: Component = Component { name: "controller-manager", port: 10257, original: "kube-controller-manager" };
@@ -50,6 +52,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         mut settings,
     } = config;
     original.warn();
+    let configz = configz::page(&original, &settings)?;
     selected(CONTROLLERS, &settings.controllers)?;
     settings.signers = settings.signing.signers()?;
     let client = COMPONENT.connect(&env, &connection)?;
@@ -64,18 +67,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         settings.service_account_key = Some(key.map_err(unusable)?);
     }
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
-    COMPONENT.serve(&client, &serving, health(&settings)).await?;
+    COMPONENT.serve(&client, &serving, HealthServer::new().configz(configz)).await?;
     run_with(client, settings, env).await
-}
-
-fn health(settings: &Settings) -> HealthServer {
-    let configz = json!({
-        "controllers": settings.controllers,
-        "leaderElect": settings.leader_election.leader_elect,
-        "clusterCIDR": settings.cluster_cidr.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "nodeMonitorGracePeriodSeconds": settings.node_monitor_grace_period.as_secs(),
-    });
-    HealthServer::new().configz(json!({"controllermanager": configz}))
 }
 
 /// Runs inside another process, which gives the client: no kubeconfig, no port.
@@ -83,7 +76,8 @@ pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<()
     run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
 }
 
-/// Runs the selected controllers of a table while this process is the leader.
+/// Runs the selected controllers of a table while this process is the leader. Controllers that move to another manager
+/// run while it also holds the migration's lease; losing either ends the process.
 pub async fn run_controllers(
     component: Component,
     lease: &str,
@@ -94,22 +88,123 @@ pub async fn run_controllers(
 ) -> Result<(), Error> {
     let controllers = selected(table, &settings.controllers)?;
     let election = settings.leader_election.clone();
-    let work = |client| lead(client, settings, controllers);
-    Ok(component.lead(&client.in_env(&env), &election, lease, work).await?)
+    let migration = settings.leader_migration.migration()?.filter(|_| election.leader_elect);
+    let client = client.in_env(&env);
+    let Some(migration) = migration else {
+        return Ok(component
+            .lead(&client, &election, lease, |client| lead(component, client, settings, controllers))
+            .await?);
+    };
+    let under = |wanted: Leadership| -> Vec<&'static ControllerDescriptor> {
+        let leadership =
+            |row: &ControllerDescriptor| migration.leadership(component.original, |name| row.is_named(name));
+        controllers.iter().copied().filter(|row| leadership(row) == wanted).collect()
+    };
+    let (own, moving) = (under(Leadership::Own), under(Leadership::Migration));
+    let shared =
+        LeaderElectionOptions { leader_elect_resource_name: Some(migration.leader_name.clone()), ..election.clone() };
+    let lost: Arc<OnceLock<component::Error>> = Arc::default();
+    let loss = lost.clone();
+    let work = |client: Client| async move {
+        let moved = async {
+            let settings = settings.clone();
+            let work = |client| lead(component, client, settings, moving);
+            component.lead(&client, &shared, &migration.leader_name, work).await
+        };
+        tokio::select! {
+            biased;
+            () = lead(component, client.clone(), settings.clone(), own) => {}
+            ended = moved => drop(ended.map_err(|error| loss.set(error))),
+        }
+    };
+    component.lead(&client, &election, lease, work).await?;
+    match Arc::into_inner(lost).and_then(OnceLock::into_inner) {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
 }
 
-/// Starts every controller, then the informers that they registered with. Returns on shutdown.
-async fn lead(client: Client, settings: Settings, controllers: Vec<&'static ControllerDescriptor>) {
+/// Starts the informers that the controllers register with, then every controller. Returns on shutdown.
+async fn lead(
+    component: Component,
+    client: Client,
+    settings: Settings,
+    controllers: Vec<&'static ControllerDescriptor>,
+) {
     let context = Context::new(&client, settings);
-    let mut running: Vec<Running> = Vec::new();
+    let mut running: Vec<(&ControllerDescriptor, Running)> = Vec::new();
     for controller in controllers {
         tracing::info!(controller = controller.name, "starting");
-        running.push(controller.start(&context));
+        running.push((controller, controller.start(&context)));
     }
     context.informers.start();
     if !context.informers.synced().await {
         return;
     }
-    let tasks: Vec<_> = running.into_iter().map(|controller| context.env.spawn(controller)).collect();
+    let help = "Indicates where instances of a controller are currently running";
+    let runs = context.env.metrics().gauges("running_managed_controllers", help);
+    let mut tasks = Vec::new();
+    for (row, controller) in running {
+        let runs =
+            runs.get_or_create_owned(&vec![("manager", component.original.to_owned()), ("name", row.name.to_owned())]);
+        tasks.push(context.env.spawn(async move {
+            runs.set(1);
+            controller.await;
+            runs.set(0);
+        }));
+        let pause = context.settings.controller_start_interval;
+        if pause.is_zero() {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = context.env.shutdown().cancelled() => break,
+            () = context.env.sleep(pause) => {}
+        }
+    }
     join_all(tasks).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client_testing::FakeServer;
+    use std::fs;
+    use std::time::Duration;
+
+    /// Runs the manager of this name for ten seconds with a migration of node-ipam. Returns the leases that it holds then.
+    async fn leases_of(original: &'static str) -> Vec<String> {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("migration.yaml");
+        let leaders = "[{name: node-ipam-controller, component: kube-controller-manager}]";
+        let head = "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n";
+        fs::write(&file, format!("{head}leaderName: moving\ncontrollerLeaders: {leaders}\n")).unwrap();
+        let controllers = vec!["namespace-controller".to_owned(), "node-ipam-controller".to_owned()];
+        let mut settings = Settings { controllers, ..Settings::default() };
+        settings.leader_migration.enable_leader_migration = true;
+        settings.leader_migration.leader_migration_config = Some(file);
+        let component = Component { original, ..COMPONENT };
+        let running = env.child();
+        let manager = run_controllers(component, LEASE, CONTROLLERS, client, settings, running.clone());
+        let observer = async {
+            env.sleep(Duration::from_secs(10)).await;
+            let leases = server.list("leases.coordination.k8s.io");
+            running.shutdown().cancel();
+            leases.iter().map(|lease| lease["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let (ended, leases) = futures::join!(manager, observer);
+        ended.unwrap();
+        env.drain().await;
+        leases
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_moves_runs_under_the_lease_that_both_managers_share() {
+        assert_eq!(leases_of("kube-controller-manager").await, ["kube-controller-manager", "moving"]);
+        // The other manager holds the lease alike, and runs nothing under it, as long as the file names the first.
+        assert_eq!(leases_of("cloud-controller-manager").await, ["kube-controller-manager", "moving"]);
+    }
 }

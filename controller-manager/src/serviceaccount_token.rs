@@ -20,8 +20,6 @@ use std::sync::Arc;
 const TYPE: &str = "kubernetes.io/service-account-token";
 const NAME: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
-const WORKERS: usize = 5;
-
 struct Controller {
     key: SigningKey,
     root_ca_pem: Option<String>,
@@ -57,7 +55,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     let root_ca_pem = setup.settings.root_ca_pem.clone();
     let controller = Controller { key, root_ca_pem, secrets: setup.lister(), accounts: setup.lister() };
-    setup.run(queue, WORKERS, controller)
+    setup.run(queue, setup.settings.concurrent_serviceaccount_token_syncs, controller)
 }
 
 fn annotation<'a>(secret: &'a Secret, key: &str) -> &'a str {

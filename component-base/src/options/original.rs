@@ -28,7 +28,8 @@ use crate::version;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 use flag::Effect;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
@@ -55,6 +56,8 @@ pub trait Original: Clone + Debug + Send + Sync + 'static {
 pub struct OriginalFlags<O: Original> {
     without_effect: Vec<&'static str>,
     given: BTreeSet<String>,
+    /// Values of the flags that the struct has or that were given, by name.
+    values: BTreeMap<&'static str, String>,
     gates: feature_gates::GateValues,
     gate_warnings: Vec<String>,
     version: String,
@@ -66,6 +69,7 @@ impl<O: Original> Default for OriginalFlags<O> {
         Self {
             without_effect: Vec::new(),
             given: BTreeSet::new(),
+            values: BTreeMap::new(),
             gates: feature_gates::GateValues::new(),
             gate_warnings: Vec::new(),
             version: version::GIT_VERSION.to_owned(),
@@ -91,6 +95,16 @@ impl<O: Original> OriginalFlags<O> {
     /// Returns true if the command line itself had this flag, given by the name of its field.
     pub fn has(&self, id: &str) -> bool {
         self.given.contains(id)
+    }
+
+    /// Returns the value of a flag of the original as `/configz` prints it: the given one, or the default.
+    ///
+    /// # Panics
+    ///
+    /// If the original has no such flag.
+    pub fn value(&self, name: &str) -> Value {
+        let flag = O::flags().find(|flag| flag.name == name).unwrap_or_else(|| panic!("--{name} is in no table"));
+        flag.form.value(self.values.get(name).map_or(flag.own_default(), String::as_str))
     }
 
     /// Returns true if a feature gate is on.
@@ -192,7 +206,8 @@ impl<O: Original> FromArgMatches for OriginalFlags<O> {
         let accepted =
             O::flags().filter(|flag| flag.effect == Effect::NoEffect && !matches!(flag.form, Form::Gates(_)));
         let without_effect = accepted.map(|flag| flag.name).filter(|name| given.contains(*name)).collect();
-        Ok(Self { without_effect, given, gates, gate_warnings, version, original: PhantomData })
+        let values = O::flags().filter_map(|flag| Some((flag.name, flag.raw_value(matches)?))).collect();
+        Ok(Self { without_effect, given, values, gates, gate_warnings, version, original: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -8,6 +8,8 @@ pub mod flags;
 pub mod signers;
 pub mod attach_detach_options;
 pub mod autoscaler_options;
+pub mod endpoint_options;
+pub mod leader_migration;
 pub mod options;
 
 // How the manager runs a controller.

@@ -4,7 +4,9 @@
 
 use crate::attach_detach_options::AttachDetachOptions;
 use crate::autoscaler_options::AutoscalerOptions;
+use crate::endpoint_options::EndpointOptions;
 use crate::flags::KubeControllerManager;
+use crate::leader_migration::LeaderMigrationOptions;
 use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
 use component_base::duration::parse_duration;
@@ -43,8 +45,13 @@ pub struct Settings {
     /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
+    /// Pause between the starts of two controllers
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
+    pub controller_start_interval: Duration,
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
+    #[command(flatten)]
+    pub leader_migration: LeaderMigrationOptions,
     /// Let each controller write under its own service account
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub use_service_account_credentials: bool,
@@ -87,12 +94,6 @@ pub struct Settings {
     /// Terminated pods that are kept; 0 keeps all
     #[arg(long, default_value_t = 12500)]
     pub terminated_pod_gc_threshold: usize,
-    /// Endpoints that one slice may hold
-    #[arg(long, default_value_t = 100)]
-    pub max_endpoints_per_slice: usize,
-    /// Addresses of one Endpoints subset that are mirrored to slices
-    #[arg(long, default_value_t = 1000)]
-    pub mirroring_max_endpoints_per_subset: usize,
     /// Deployments that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
@@ -102,15 +103,6 @@ pub struct Settings {
     /// Replication controllers that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_rc_syncs: usize,
-    /// Services whose Endpoints are reconciled concurrently
-    #[arg(long, default_value_t = 5)]
-    pub concurrent_endpoint_syncs: usize,
-    /// Services whose EndpointSlices are reconciled concurrently
-    #[arg(long, default_value_t = 5)]
-    pub concurrent_service_endpoint_syncs: usize,
-    /// Services whose Endpoints are mirrored concurrently
-    #[arg(long, default_value_t = 5)]
-    pub mirroring_concurrent_service_endpoint_syncs: usize,
     /// Namespaces that are reconciled concurrently
     #[arg(long, default_value_t = 10)]
     pub concurrent_namespace_syncs: usize,
@@ -135,12 +127,26 @@ pub struct Settings {
     /// Daemon sets that are reconciled concurrently
     #[arg(long, default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
+    /// Finished jobs whose end is reconciled concurrently
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_ttl_after_finished_syncs: usize,
+    /// Secrets and service accounts whose tokens are reconciled concurrently
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_serviceaccount_token_syncs: usize,
+    /// Validating admission policies that are checked concurrently
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_validating_admission_policy_status_syncs: usize,
+    /// Delete what has lost its owner; the API server needs the same value
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub enable_garbage_collector: bool,
     /// Pods whose ephemeral volumes are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_ephemeralvolume_syncs: usize,
     /// Ask the provisioners of classes for volumes
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub enable_dynamic_provisioning: bool,
+    #[command(flatten)]
+    pub endpoints: EndpointOptions,
     #[command(flatten)]
     pub autoscaling: AutoscalerOptions,
     #[command(flatten)]

@@ -41,9 +41,12 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     setup.on_event(&queue, {
         let services = controller.services.clone();
-        move |event, queue| service::concerned_services(&services, event).into_iter().for_each(|key| queue.add(key))
+        let batch = setup.settings.endpoints.endpoint_updates_batch_period;
+        move |event, queue| {
+            service::concerned_services(&services, event).into_iter().for_each(|key| queue.add_after(key, batch));
+        }
     });
-    let (actor, workers) = (setup.actor(), setup.settings.concurrent_endpoint_syncs);
+    let (actor, workers) = (setup.actor(), setup.settings.endpoints.concurrent_endpoint_syncs);
     Box::pin(async move {
         // The service of existing Endpoints may have been deleted while no controller ran. New Endpoints add no key:
         // their service may not be in the cache yet.

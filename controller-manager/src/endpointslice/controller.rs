@@ -47,7 +47,10 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     setup.on_event(&queue, {
         let services = services.clone();
-        move |event, queue| service::concerned_services(&services, event).into_iter().for_each(|key| queue.add(key))
+        let batch = setup.settings.endpoints.endpointslice_updates_batch_period;
+        move |event, queue| {
+            service::concerned_services(&services, event).into_iter().for_each(|key| queue.add_after(key, batch));
+        }
     });
     setup.on_event(&queue, {
         let (services, pods) = (services.clone(), pods.clone());
@@ -60,9 +63,9 @@ pub fn start(setup: &Setup<'_>) -> Running {
         pods,
         nodes: setup.lister(),
         tracker,
-        max_per_slice: setup.settings.max_endpoints_per_slice,
+        max_per_slice: setup.settings.endpoints.max_endpoints_per_slice,
     };
-    setup.run(queue, setup.settings.concurrent_service_endpoint_syncs, controller)
+    setup.run(queue, setup.settings.endpoints.concurrent_service_endpoint_syncs, controller)
 }
 
 /// Adds the services of a node's pods. Endpoints wait for the node of their pod, and its labels have their zone.

@@ -35,10 +35,11 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let by_service = |slice: &EndpointSlice| service_key(slice, MANAGER).into_iter().collect();
     setup.informer().index(BY_MIRRORED_SERVICE, by_service);
     setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
-    setup.on_event(&queue, |event: &Event<Endpoints>, queue| {
+    let batch = setup.settings.endpoints.mirroring_endpointslice_updates_batch_period;
+    setup.on_event(&queue, move |event: &Event<Endpoints>, queue| {
         let was_mirrored = matches!(event, Event::Updated { old, .. } if may_be_mirrored(old));
         if was_mirrored || may_be_mirrored(event.object()) {
-            queue.add(event.object().key());
+            queue.add_after(event.object().key(), batch);
         }
     });
     setup.on_event(&queue, {
@@ -51,9 +52,9 @@ pub fn start(setup: &Setup<'_>) -> Running {
         endpoints: setup.lister(),
         slices: setup.lister(),
         tracker,
-        max_per_subset: setup.settings.mirroring_max_endpoints_per_subset,
+        max_per_subset: setup.settings.endpoints.mirroring_max_endpoints_per_subset,
     };
-    setup.run(queue, setup.settings.mirroring_concurrent_service_endpoint_syncs, controller)
+    setup.run(queue, setup.settings.endpoints.mirroring_concurrent_service_endpoint_syncs, controller)
 }
 
 impl Reconciler for Controller {

@@ -21,6 +21,9 @@ const RESYNC: Duration = Duration::from_secs(30);
 const FIRST_SYNC: Duration = Duration::from_secs(30);
 
 pub fn start(setup: &Setup<'_>) -> Running {
+    if !setup.settings.enable_garbage_collector {
+        return Box::pin(async {});
+    }
     let [deletions, orphanings] = setup.queues();
     let actor = setup.actor();
     let recorder = actor.recorder.clone();

@@ -4,7 +4,8 @@
 //! Corresponds to Run in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
 use super::health::NodeHealth;
-use super::plan::{NodeCheck, plan, zone_states};
+use super::metrics::ZoneMetrics;
+use super::plan::{NodeCheck, plan, zone_counts, zone_states};
 use super::zones::{self, Limits};
 use super::{labels, taints};
 use client::reconcile::{self, PeriodicReconciler, Reconciler, run_periodically};
@@ -38,6 +39,7 @@ struct Monitor {
     limits: Limits,
     /// True if all zones were in full disruption at the last check.
     was_fully_disrupted: bool,
+    metrics: ZoneMetrics,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -53,6 +55,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         known: BTreeMap::new(),
         limits: Limits::default(),
         was_fully_disrupted: false,
+        metrics: ZoneMetrics::new(setup.env),
     };
     let (actor, period) = (setup.actor(), setup.settings.node_monitor_period);
     let checks = run_periodically(setup.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
@@ -86,6 +89,7 @@ impl PeriodicReconciler for Monitor {
         }
         let mut checks: Vec<NodeCheck> = nodes.into_iter().map(|node| self.check(node, now)).collect();
         self.leave_full_disruption(&mut checks, now);
+        self.metrics.set(&zone_counts(&checks));
         Observed { checks, added, deleted }
     }
 

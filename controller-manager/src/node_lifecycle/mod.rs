@@ -7,4 +7,5 @@ pub mod zones;
 pub mod taints;
 pub mod labels;
 pub mod plan;
+pub mod metrics;
 pub mod controller;

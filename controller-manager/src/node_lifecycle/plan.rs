@@ -4,7 +4,7 @@
 
 use super::health::{READY, condition, ready_status, unknown_conditions};
 use super::taints;
-use super::zones::{self, Limits, ZoneState};
+use super::zones::{self, Limits, ZoneCounts, ZoneState};
 use client::{Action, Patch, Plan};
 use controller_base::options::Settings;
 use controller_base::{actions, clock, pod};
@@ -69,15 +69,24 @@ fn with_unknown_conditions(check: &NodeCheck) -> Node {
 
 /// Returns the state and size of every zone.
 pub fn zone_states(checks: &[NodeCheck], settings: &Settings) -> BTreeMap<String, (ZoneState, usize)> {
-    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for check in checks.iter().filter(|check| !zones::is_excluded(&check.node)) {
-        let (ready, not_ready) = counts.entry(zones::zone_of(&check.node)).or_default();
-        if ready_status(&check.node) == "True" && !check.is_overdue { *ready += 1 } else { *not_ready += 1 }
-    }
-    let state = |(ready, not_ready): (usize, usize)| {
+    let state = |ZoneCounts { ready, not_ready }: ZoneCounts| {
         (zones::state(ready, not_ready, settings.unhealthy_zone_threshold), ready + not_ready)
     };
-    counts.into_iter().map(|(zone, counts)| (zone, state(counts))).collect()
+    zone_counts(checks).into_iter().map(|(zone, counts)| (zone, state(counts))).collect()
+}
+
+/// Counts the nodes of every zone.
+pub fn zone_counts(checks: &[NodeCheck]) -> BTreeMap<String, ZoneCounts> {
+    let mut zones: BTreeMap<String, ZoneCounts> = BTreeMap::new();
+    for check in checks.iter().filter(|check| !zones::is_excluded(&check.node)) {
+        let counts = zones.entry(zones::zone_of(&check.node)).or_default();
+        if ready_status(&check.node) == "True" && !check.is_overdue {
+            counts.ready += 1;
+        } else {
+            counts.not_ready += 1;
+        }
+    }
+    zones
 }
 
 /// Marks a node whose heartbeat is overdue as Unknown, and its pods as not ready.

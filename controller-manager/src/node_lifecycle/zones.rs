@@ -18,6 +18,13 @@ pub enum ZoneState {
     FullDisruption,
 }
 
+/// The nodes of a zone that report, and those that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneCounts {
+    pub ready: usize,
+    pub not_ready: usize,
+}
+
 /// Returns the region and zone of a node from its well-known labels; empty without them.
 pub fn zone_of(node: &Node) -> String {
     let label =

@@ -4,9 +4,10 @@
 
 use super::plan::{Eviction, Observed, eviction, plan};
 use client::reconcile::Reconciler;
-use client::{Event, Lister, Plan};
+use client::{Action, ApplyError, Event, Lister, Plan, apply};
 use component_base::env::Env;
-use controller_base::context::Running;
+use component_base::metrics::{Counters, Histograms};
+use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
 use controller_base::pod;
@@ -18,12 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Pods that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 8;
+/// From 5 milliseconds to 4 minutes.
+const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0];
 
 struct Controller {
     env: Env,
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     memory: Mutex<Memory>,
+    deletions: Counters,
+    /// Time from when a pod was to go to its deletion.
+    lateness: Histograms,
 }
 
 #[derive(Default)]
@@ -51,8 +57,20 @@ pub fn start(setup: &Setup<'_>) -> Running {
             }
         }
     });
-    let controller =
-        Controller { env: setup.env.clone(), nodes: setup.lister(), pods: setup.lister(), memory: Mutex::default() };
+    let metrics = setup.env.metrics();
+    let help = "Total number of Pods deleted by TaintEvictionController since its start.";
+    let deletions = metrics.counters("taint_eviction_controller_pod_deletions_total", help);
+    let help = "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its \
+                deletion via TaintEvictionController.";
+    let lateness = metrics.histograms("taint_eviction_controller_pod_deletion_duration_seconds", help, SECONDS);
+    let controller = Controller {
+        env: setup.env.clone(),
+        nodes: setup.lister(),
+        pods: setup.lister(),
+        memory: Mutex::default(),
+        deletions,
+        lateness,
+    };
     setup.run(queue, WORKERS, controller)
 }
 
@@ -100,5 +118,16 @@ impl Reconciler for Controller {
 
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
         plan(observed, now)
+    }
+
+    async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        apply(&actor.client, &actor.recorder, plan).await?;
+        let is_deletion = |action: &Action| matches!(action, Action::Delete { .. });
+        if let (true, Eviction::At(time)) = (plan.actions.iter().any(is_deletion), eviction(observed)) {
+            self.deletions.get_or_create(&vec![]).inc();
+            let late = self.env.wall().duration_since(time);
+            self.lateness.get_or_create(&vec![]).observe(late.as_secs_f64());
+        }
+        Ok(())
     }
 }

@@ -22,9 +22,6 @@ use std::sync::Arc;
 /// Field manager of the applied status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
-/// Policies that are reconciled concurrently, as in kube-controller-manager.
-const WORKERS: usize = 5;
-
 struct Controller {
     policies: Lister<ValidatingAdmissionPolicy>,
 }
@@ -42,7 +39,11 @@ pub fn start(setup: &Setup<'_>) -> Running {
             queue.add(event.object().key());
         }
     });
-    setup.run(queue, WORKERS, Controller { policies: setup.lister() })
+    setup.run(
+        queue,
+        setup.settings.concurrent_validating_admission_policy_status_syncs,
+        Controller { policies: setup.lister() },
+    )
 }
 
 impl Reconciler for Controller {

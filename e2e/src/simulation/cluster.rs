@@ -17,6 +17,10 @@ use storage::fault::Fault;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+/// A cluster of this many nodes collects the changes of pods for this time before it writes the addresses of services.
+const LARGE: u32 = 50;
+const BATCH: Duration = Duration::from_millis(500);
+
 /// Name of the API server in the in-process network.
 const AUTHORITY: &str = "apiserver:6443";
 /// Delay before a component that ended by itself restarts, as under `up`.
@@ -159,7 +163,11 @@ impl Cluster {
             Part::ApiServer => self.launch_apiserver(&env),
             Part::ControllerManager => {
                 let root_ca_pem = Some(fixtures::authority_pem());
-                let settings = controller_manager::Settings { root_ca_pem, ..controller_manager::Settings::default() };
+                let mut settings = controller_manager::Settings { root_ca_pem, ..Default::default() };
+                if self.nodes >= LARGE {
+                    settings.endpoints.endpoint_updates_batch_period = BATCH;
+                    settings.endpoints.endpointslice_updates_batch_period = BATCH;
+                }
                 self.run(part, &env, controller_manager::run_with(self.client_of(&env, part), settings, env.clone()))
             }
             Part::Scheduler => {

@@ -1,9 +1,10 @@
 //! One flag of an original: its name, form, default, and effect in this model.
 
-use crate::duration::parse_duration;
+use crate::duration::{format_duration, parse_duration};
 use crate::go_bool;
 use crate::options::feature_gates::Notation;
-use clap::{Arg, ArgAction};
+use clap::{Arg, ArgAction, ArgMatches};
+use serde_json::{Number, Value};
 use std::net::{IpAddr, SocketAddr};
 
 /// Form of a flag's values.
@@ -101,6 +102,24 @@ impl Flag {
         arg.value_parser(move |text: &str| form.check(text).map(|()| text.to_owned()))
     }
 
+    /// Returns the default in this model.
+    pub(super) fn own_default(&self) -> &'static str {
+        match self.effect {
+            Effect::NoEffect => self.default,
+            Effect::Field { default, .. } => default,
+        }
+    }
+
+    /// Returns the value on a command line, or the default of the struct; values of a list are joined by commas.
+    pub(super) fn raw_value(&self, matches: &ArgMatches) -> Option<String> {
+        let id = match self.effect {
+            Effect::NoEffect => self.name.to_owned(),
+            Effect::Field { flag, .. } => flag.replace('-', "_"),
+        };
+        let values: Vec<_> = matches.try_get_raw(&id).ok()??.map(|value| value.to_string_lossy()).collect();
+        if self.form == Form::List { Some(values.join(",")) } else { values.last().map(|value| value.to_string()) }
+    }
+
     /// Returns the difference between the struct's flag and the table, if any.
     pub(super) fn disagreement(&self, arg: &Arg, default: &str) -> Option<String> {
         let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -112,6 +131,15 @@ impl Flag {
 
 fn as_switch(arg: Arg) -> Arg {
     arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+}
+
+/// Go prints whole numbers without a fraction.
+fn whole_or_float(number: f64) -> Value {
+    if number.fract() == 0.0 {
+        (number as i64).into()
+    } else {
+        Number::from_f64(number).map_or(Value::Null, Value::from)
+    }
 }
 
 impl Form {
@@ -131,6 +159,20 @@ impl Form {
             Form::Address => text.is_empty() || text.parse::<SocketAddr>().is_ok(),
         };
         if is_well_formed { Ok(()) } else { Err(format!("want {}", self.described())) }
+    }
+
+    /// Returns a checked text as JSON, as Go prints a field of this type; an empty one is the type's zero value.
+    pub(super) fn value(self, text: &str) -> Value {
+        let or_zero = |text: &str| if text.is_empty() { "0".to_owned() } else { text.to_owned() };
+        match self {
+            Form::Switch => go_bool::parse(text).unwrap_or(false).into(),
+            Form::Int => or_zero(text).parse::<i64>().map_or(Value::Null, Value::from),
+            Form::Float => or_zero(text).parse::<f64>().map_or(Value::Null, whole_or_float),
+            Form::Duration => parse_duration(&or_zero(text)).map_or(Value::Null, |it| format_duration(it).into()),
+            Form::List if text.is_empty() => Value::Array(Vec::new()),
+            Form::List => text.split(',').collect(),
+            _ => text.into(),
+        }
     }
 
     fn described(self) -> &'static str {

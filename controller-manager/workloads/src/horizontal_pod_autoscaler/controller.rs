@@ -5,6 +5,7 @@
 use super::calculator::{Calculator, Tolerances};
 use super::mapper::Mapper;
 use super::memory::Memory;
+use super::metrics::AutoscalerMetrics;
 use super::metrics_api::MetricsApi;
 use super::plan::{Observed, Target, bounds, needs_metrics, plan, plan_failed_resize};
 use super::pods::Readiness;
@@ -38,6 +39,7 @@ struct Controller {
     /// over a status that it has not seen yet, and fails with a conflict.
     consistency: ConsistencyStore,
     options: AutoscalerOptions,
+    metrics: AutoscalerMetrics,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -61,8 +63,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
             queue.add_after(autoscaler.key(), period);
         }
     });
-    let pods = setup.lister();
-    let controller = Controller { autoscalers, pods, mapper: Mapper::default(), memory, consistency, options };
+    let (pods, metrics) = (setup.lister(), AutoscalerMetrics::new(setup.env));
+    let controller = Controller { autoscalers, pods, mapper: Mapper::default(), memory, consistency, options, metrics };
     setup.run(queue, workers, controller)
 }
 
@@ -95,6 +97,7 @@ impl Controller {
         let api = MetricsApi { client, discovered, namespace: autoscaler.namespace(), pods: scale.selector() };
         let mut proposals = Vec::new();
         for spec in autoscaler.spec.metrics.iter().flatten() {
+            let began = client.env().now();
             let reading = api.read(spec).await;
             let calculator = Calculator {
                 pods,
@@ -107,7 +110,9 @@ impl Controller {
                 },
                 now: client.env().wall(),
             };
-            proposals.push(source::propose(spec, reading, &calculator));
+            let proposal = source::propose(spec, reading, &calculator);
+            self.metrics.count_computation(spec, &proposal, scale.wanted(), client.env().now() - began);
+            proposals.push(proposal);
         }
         Recommendation::of(proposals, scale.wanted())
     }
@@ -171,11 +176,13 @@ impl Reconciler for Controller {
             self.memory.with_history(key, |history| history.recommend(size, now));
         }
         for action in &plan.actions {
-            self.act(actor, key, observed.autoscaler.uid(), action).await?;
+            let result = self.act(actor, key, observed.autoscaler.uid(), action).await;
+            result.inspect_err(|_| self.metrics.count_round(observed, plan, true))?;
             if let (Some(target), Some(size)) = (target, resized_to(action)) {
                 self.memory.with_history(key, |history| history.resized(target.scale.wanted(), size, now));
             }
         }
+        self.metrics.count_round(observed, plan, false);
         Ok(())
     }
 

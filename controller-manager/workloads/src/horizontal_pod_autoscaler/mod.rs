@@ -27,6 +27,7 @@ pub mod status;
 pub mod plan;
 pub mod memory;
 pub mod selection;
+pub mod metrics;
 pub mod controller;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/controller/job/job_controller.go.
 
+use super::metrics::JobMetrics;
 use super::observe::{Observed, has_finalizer, is_finished, is_pod_of_job, observe};
 use super::plan::{plan, release};
 use client::reconcile::{self, Reconciler};
@@ -29,6 +30,7 @@ struct Listers {
 struct Controller {
     control: PodControl,
     listers: Listers,
+    metrics: JobMetrics,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -54,7 +56,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let actor = setup.actor();
     let workers = setup.settings.concurrent_job_syncs;
     let releases = reconcile::run(actor.clone(), orphans, 1, Orphans { listers: listers.clone() });
-    let rounds = reconcile::run(actor, queue, workers, Controller { control, listers });
+    let rounds =
+        reconcile::run(actor, queue, workers, Controller { control, listers, metrics: JobMetrics::new(setup.env) });
     Box::pin(async move {
         join(rounds, releases).await;
     })
@@ -104,7 +107,9 @@ impl Reconciler for Controller {
     }
 
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        self.control.apply(actor, key, &*observed.job, plan).await
+        let result = self.control.apply(actor, key, &*observed.job, plan).await;
+        self.metrics.count_round(&observed.job, plan, result.is_err());
+        result
     }
 }
 

@@ -11,6 +11,7 @@ pub mod finish;
 pub mod backoff;
 pub mod pods;
 pub mod plan;
+pub mod metrics;
 pub mod controller;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/controller/volume/persistentvolume/pv_controller_base.go.
 
 use super::observe::Listers;
-use super::{claim_plan, volume_plan};
+use super::{claim_plan, metrics, volume_plan};
 use crate::volume::{claims, pods, volumes};
 use client::reconcile::{self, Reconciler};
 use client::{Client, Event, Plan, ReconcileError};
@@ -34,6 +34,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     pods::index(&setup.informer());
     let listers =
         Listers { claims: setup.lister(), volumes: setup.lister(), classes: setup.lister(), pods: setup.lister() };
+    metrics::register(setup.env, &listers);
     setup.on_event(&claim_queue, {
         let (listers, volumes) = (listers.clone(), volume_queue.clone());
         move |event: &Event<PersistentVolumeClaim>, queue| {

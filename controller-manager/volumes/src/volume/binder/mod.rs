@@ -14,6 +14,7 @@ pub mod claim_plan;
 pub mod reclaim;
 pub mod volume_plan;
 pub mod observe;
+pub mod metrics;
 pub mod controller;
 
 #[cfg(test)]
