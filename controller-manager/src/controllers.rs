@@ -501,7 +501,9 @@ mod tests {
     use component_base::certificate_request::Signer;
     use component_base::env::Env;
     use component_base::json_web_token::SigningKey;
+    use component_base::options;
     use component_base_testing::fixtures;
+    use controller_base::cloud_options::CloudAccess;
     use controller_base::context::Context;
     use controller_base::options::Settings;
     use controller_base::signers::names::SignerName;
@@ -539,6 +541,7 @@ mod tests {
         let settings = Settings {
             root_ca_pem: Some("PEM".to_owned()),
             service_account_key: Some(SigningKey::from_pem(fixtures::EC_KEYS[0]).unwrap()),
+            cloud: Some(CloudAccess { client: client.clone(), options: options::defaults() }),
             signers: Signers(BTreeMap::from([(SignerName::KubeletServing, Arc::new(signer))])),
             ..Settings::default()
         };
@@ -553,7 +556,8 @@ mod tests {
     #[test]
     fn the_page_about_controllers_is_true() {
         let page = include_str!("../../docs/controllers.md");
-        let lines = CONTROLLERS.iter().map(|row| format!("| `{}` | {} | ", row.name, row.watched()));
+        let rows = CONTROLLERS.iter().chain(crate::cloud::CONTROLLERS);
+        let lines = rows.map(|row| format!("| `{}` | {} | ", row.name, row.watched()));
         let missing: Vec<String> =
             lines.filter(|line| !page.lines().any(|written| written.starts_with(line))).collect();
         assert_eq!(missing, [""; 0], "rows that docs/controllers.md lacks");

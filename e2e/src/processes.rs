@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Number of ports of a cluster.
-const PORTS: u16 = 5;
+const PORTS: u16 = 7;
 /// Line that `up` prints once the cluster is ready.
 const READY: &str = "The cluster is ready";
 

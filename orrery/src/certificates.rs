@@ -32,6 +32,11 @@ const CLIENTS: [(&str, &str); 3] = [
 const FLEET: (&str, &str) = ("kubelet-sim", "system:orrery:node-fleet");
 /// The process that measures nodes with processes of their own, and the user of its client certificate.
 const METRICS_SERVER: (&str, &str) = ("metrics-server", metrics_server::register::USER);
+/// The controllers of a cloud, and the user of their client certificate; and the cloud, which is simulated.
+const CLOUD_CONTROLLERS: (&str, &str) = ("cloud-controller-manager", "system:cloud-controller-manager");
+const CLOUD: &str = "cloud-sim";
+/// File that tells the controllers how to reach their cloud.
+pub const CLOUD_CONFIG: &str = "cloud-config";
 /// Group of all nodes.
 const NODES_GROUP: &str = "system:nodes";
 
@@ -64,6 +69,8 @@ pub struct Identities {
     pub kubelet_names: Vec<String>,
     /// Nodes that get their own identities in `nodes/<name>`, instead of one that acts for all nodes.
     pub nodes: Vec<String>,
+    /// URL of the cloud for its controllers; `None` for a cluster without a cloud.
+    pub cloud: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +122,15 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     for name in &identities.nodes {
         let user = format!("system:node:{name}");
         issuer.component(&of("nodes").join(name), name, agents, &user, &[NODES_GROUP])?;
+    }
+    if let Some(url) = &identities.cloud {
+        let (name, user) = CLOUD_CONTROLLERS;
+        issuer.component(&of(name), name, &[], user, &[])?;
+        let cloud = Connection { server: url.clone(), ..kubeconfig::read(&of(name).join("kubeconfig"))? };
+        kubeconfig::write(&of(name).join(CLOUD_CONFIG), &cloud, CLOUD, user)?;
+        let own = folder(&of(CLOUD))?;
+        issuer.serving(&own, CLOUD, &[CLOUD.to_owned()])?;
+        keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
     }
     // The signer of the cluster needs the authority's key.
     keep(&of(SIGNER).join("ca.key"), || read(&of("ca").join("ca.key")))?;
@@ -225,6 +241,7 @@ mod tests {
             apiserver_names: Vec::new(),
             kubelet_names: Vec::new(),
             nodes: Vec::new(),
+            cloud: None,
         }
     }
 
@@ -274,6 +291,27 @@ mod tests {
             "scheduler: system:kube-scheduler []",
         ];
         assert_eq!(callers, expected);
+    }
+
+    /// The controllers of a cloud show the same certificate to the cluster and to the cloud.
+    #[test]
+    fn the_controllers_of_a_cloud_have_an_identity_for_both_servers() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = "2026-05-01T00:00:00Z".parse().unwrap();
+        let cloud = Some("https://127.0.0.1:10300".to_owned());
+        prepare(&Identities { cloud, ..identities(folder.path()) }, now).unwrap();
+        let shown = |file: &str| kubeconfig::read(&folder.path().join("cloud-controller-manager").join(file)).unwrap();
+        let (cluster, cloud) = (shown("kubeconfig"), shown(CLOUD_CONFIG));
+        assert_eq!(
+            (cluster.server.as_str(), cloud.server.as_str()),
+            ("https://127.0.0.1:6443", "https://127.0.0.1:10300")
+        );
+        assert_eq!(cluster.client_cert_pem, cloud.client_cert_pem);
+        let chain = tls::certificates("certificate", &cloud.client_cert_pem.unwrap()).unwrap();
+        assert_eq!(pki::subject(&chain[0]).unwrap(), ("system:cloud-controller-manager".to_owned(), Vec::new()));
+        let served = fs::read_to_string(folder.path().join("cloud-sim/tls.crt")).unwrap();
+        assert!(pki::is_current(&served, &["cloud-sim".to_owned()], now).unwrap());
+        assert!(!folder.path().join("cloud-sim/client.key").exists(), "the cloud calls nobody");
     }
 
     /// Each node has its own identity, and no identity acts for several nodes.

@@ -29,6 +29,9 @@ pub struct Options {
     /// Nodes that get an identity each, in nodes/NAME, in place of the one of kubelet-sim, which acts for all nodes
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = parse_node_name)]
     pub nodes: Vec<String>,
+    /// URL at which the cloud controller manager reaches the cloud
+    #[arg(long, default_value = "https://127.0.0.1:10300", value_name = "URL")]
+    pub cloud_server: String,
     /// Also write the administrator's kubeconfig here, for the user who owns the folder
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -57,6 +60,7 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
         kubelet_names: options.kubelet_cert_extra_sans.clone(),
         nodes: options.nodes.clone(),
+        cloud: Some(options.cloud_server.clone()),
     };
     let admin = certificates::prepare(&identities, env.wall())?;
     let Some(path) = &options.kubeconfig else { return Ok(()) };
@@ -116,6 +120,7 @@ mod tests {
             apiserver_cert_extra_sans: vec!["apiserver".to_owned()],
             kubelet_cert_extra_sans: Vec::new(),
             nodes: Vec::new(),
+            cloud_server: "https://cloud-sim:10300".to_owned(),
             kubeconfig: Some(folder.path().join("kubeconfig")),
             kubeconfig_server: Some("https://localhost:7443".to_owned()),
         };
@@ -123,5 +128,6 @@ mod tests {
         let server = |path: &str| kubeconfig::read(&folder.path().join(path)).unwrap().server;
         assert_eq!(server("pki/scheduler/kubeconfig"), "https://apiserver:6443");
         assert_eq!(server("kubeconfig"), "https://localhost:7443");
+        assert_eq!(server("pki/cloud-controller-manager/cloud-config"), "https://cloud-sim:10300");
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::{addons, certs, down, health, node, snapshot, status, trace, up};
+use crate::{addons, certs, cloud, down, health, node, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -34,6 +34,10 @@ pub enum Command {
     Apiserver(apiserver::Config),
     /// Run the controllers
     ControllerManager(controller_manager::Config),
+    /// Show what the cloud of a cluster holds, and change its machines
+    Cloud(cloud::Options),
+    /// Simulate a cloud
+    CloudSim(simulated_cloud::Config),
     /// Run the controllers of the cloud, which is simulated
     CloudControllerManager(controller_manager::cloud::options::Config),
     /// Assign pods to nodes
@@ -56,7 +60,10 @@ pub enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     let Cli { logging, command } = cli;
     // `up` itself only shows progress; the verbosity is for the components that it starts.
-    let is_component = !matches!(command, Command::Up(_) | Command::Node(_) | Command::Snapshot(_) | Command::Trace(_));
+    let is_component = !matches!(
+        command,
+        Command::Up(_) | Command::Node(_) | Command::Cloud(_) | Command::Snapshot(_) | Command::Trace(_)
+    );
     component_base::logging::init(if is_component { logging.verbosity } else { 0 });
     match command {
         Command::Up(options) => run_main("orrery", |env| up::run(options, logging.verbosity, env)),
@@ -69,6 +76,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::ControllerManager(config) => {
             run_main("controller-manager", |env| controller_manager::run(config, env))
         }
+        Command::Cloud(options) => run_main("cloud", |env| cloud::run(options, env)),
+        Command::CloudSim(config) => run_main("cloud-sim", |env| simulated_cloud::run(config, env)),
         Command::CloudControllerManager(config) => {
             run_main("cloud-controller-manager", |env| controller_manager::cloud::run(config, env))
         }

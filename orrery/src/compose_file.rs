@@ -21,9 +21,17 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
+/// Returns a text as compose reads it while no variable is set: `${NAME:-default}` is its default.
+fn with_defaults(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
+    let (variable, after) = rest.split_once('}').expect("a variable ends");
+    let default = variable.split_once(":-").map_or("", |(_, default)| default);
+    format!("{before}{default}{}", with_defaults(after))
+}
+
 /// Parses the command line of a service.
 fn command(service: &Value) -> Command {
-    let arguments = texts(&service["command"]);
+    let arguments: Vec<String> = texts(&service["command"]).iter().map(|text| with_defaults(text)).collect();
     let line: Vec<&str> = ["orrery"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
     Cli::try_parse_from(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")).command
 }
@@ -116,12 +124,14 @@ fn the_commands_of_the_comments_are_valid() {
     let text = include_str!("../../docker-compose.yml");
     let shown: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("#     docker compose run --rm admin ")).collect();
-    assert_eq!(shown.len(), 2);
+    assert_eq!(shown.len(), 3);
     for line in shown {
-        let Command::Node(options) = command(&json!({"command": line.split(' ').collect::<Vec<_>>()})) else {
-            panic!("{line}")
+        let kubeconfig = match command(&json!({"command": line.split(' ').collect::<Vec<_>>()})) {
+            Command::Node(options) => options.command.access().kubeconfig.clone(),
+            Command::Cloud(options) => options.command.access().kubeconfig.clone(),
+            _ => panic!("{line}"),
         };
-        let kubeconfig = options.command.access().kubeconfig.clone().unwrap();
+        let kubeconfig = kubeconfig.unwrap();
         let folder = format!("pki-admin:{}:ro", kubeconfig.parent().unwrap().display());
         assert!(texts(&admin["volumes"]).contains(&folder), "{folder}");
     }

@@ -11,6 +11,7 @@ pub mod status;
 pub mod down;
 pub mod snapshot;
 pub mod node;
+pub mod cloud;
 pub mod trace;
 pub mod admin_kubeconfig;
 pub mod certs;

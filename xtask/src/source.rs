@@ -27,6 +27,8 @@ pub const CRATES: &[&str] = &[
     "controller-manager/controller-base",
     "controller-manager/workloads",
     "controller-manager/volumes",
+    "controller-manager/simulated-cloud",
+    "controller-manager/cloud",
     "controller-manager",
     "scheduler",
     "kubelet-sim/file-tree",

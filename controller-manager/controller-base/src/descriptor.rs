@@ -167,8 +167,13 @@ impl Setup<'_> {
 
     /// Creates the work queue of a row that names one, in which a key that failed waits for a fixed time.
     pub fn queue_with_fixed_delay(&self, delay: Duration) -> WorkQueue<String> {
+        self.queue_with_delays(delay, delay)
+    }
+
+    /// Creates the work queue of a row that names one, in which a key that failed waits longer each time.
+    pub fn queue_with_delays(&self, shortest: Duration, longest: Duration) -> WorkQueue<String> {
         let [name] = self.descriptor.queues.try_into().expect("the row names one queue");
-        WorkQueue::with_limiter(self.env, name, RateLimiter::per_key(delay, delay))
+        WorkQueue::with_limiter(self.env, name, RateLimiter::per_key(shortest, longest))
     }
 
     /// Returns an informer of the row. The first call registers all informers of the row, in its order. A controller

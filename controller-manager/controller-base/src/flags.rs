@@ -161,9 +161,9 @@ const VOLUMES: &[Flag] = &[
     none("pvclaimbinder-sync-period", Duration, "15s"),
 ];
 
-/// Flags about the cloud, which both controller managers have. Corresponds to KubeCloudSharedOptions of
+/// Flags about the cloud, which have an effect in the cloud controller manager alone. Corresponds to KubeCloudSharedOptions of
 /// k8s.io/cloud-provider/options.
-pub const CLOUD: &[Flag] = &[
+const CLOUD: &[Flag] = &[
     none("cidr-allocator-type", Text, "RangeAllocator"),
     none("cloud-config", Text, ""),
     none("cluster-name", Text, "kubernetes"),

@@ -10,6 +10,7 @@ pub mod attach_detach_options;
 pub mod autoscaler_options;
 pub mod endpoint_options;
 pub mod leader_migration;
+pub mod cloud_options;
 pub mod options;
 
 // How the manager runs a controller.

@@ -4,6 +4,7 @@
 
 use crate::attach_detach_options::AttachDetachOptions;
 use crate::autoscaler_options::AutoscalerOptions;
+use crate::cloud_options::CloudAccess;
 use crate::endpoint_options::EndpointOptions;
 use crate::flags::KubeControllerManager;
 use crate::leader_migration::LeaderMigrationOptions;
@@ -162,6 +163,9 @@ pub struct Settings {
     /// Certificate authority (PEM) that pods trust
     #[arg(skip)]
     pub root_ca_pem: Option<String>,
+    /// The cloud, for the controllers that depend on one
+    #[arg(skip)]
+    pub cloud: Option<CloudAccess>,
 }
 
 impl Default for Settings {

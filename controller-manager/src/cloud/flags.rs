@@ -8,7 +8,7 @@ use component_base::options::original::Form::{Duration, Gates, Int, Ip, List, Sw
 use component_base::options::original::{
     DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, REQUEST_HEADERS, SERVING, none, works,
 };
-use controller_base::flags::{CLOUD, GENERIC};
+use controller_base::flags::GENERIC;
 
 #[derive(Clone, Debug)]
 pub struct CloudControllerManager;
@@ -16,22 +16,33 @@ pub struct CloudControllerManager;
 impl Original for CloudControllerManager {
     const NAME: &'static str = "cloud-controller-manager";
     const FLAGS: &'static [&'static [Flag]] =
-        &[GENERIC, CLOUD, OWN, WEBHOOKS, LEADER_ELECTION, SERVING, DELEGATED_AUTH, REQUEST_HEADERS, LOGGING];
+        &[GENERIC, SHARED, OWN, WEBHOOKS, LEADER_ELECTION, SERVING, DELEGATED_AUTH, REQUEST_HEADERS, LOGGING];
 }
 
+/// Flags about the cloud, which kube-controller-manager accepts too. Corresponds to KubeCloudSharedOptions.
+const SHARED: &[Flag] = &[
+    none("cidr-allocator-type", Text, "RangeAllocator"),
+    works("cloud-config", Text, ""),
+    none("cluster-name", Text, "kubernetes"),
+    works("concurrent-service-syncs", Int, "1"),
+    works("configure-cloud-routes", Switch, "true"),
+    none("external-cloud-volume-plugin", Text, ""),
+    works("route-reconciliation-period", Duration, "10s"),
+];
+
 const OWN: &[Flag] = &[
-    none("allocate-node-cidrs", Switch, ""),
+    works("allocate-node-cidrs", Switch, ""),
     works("cloud-provider", Text, ""),
-    none("cluster-cidr", Text, ""),
+    works("cluster-cidr", Text, ""),
     none("concurrent-node-status-updates", Int, ""),
-    none("concurrent-node-syncs", Int, "1"),
+    works("concurrent-node-syncs", Int, "1"),
     none("feature-gates", Gates(Notation::Plain), ""),
     works("leader-elect-resource-name", Text, "cloud-controller-manager"),
     none("node-cidr-mask-size", Int, ""),
     none("node-cidr-mask-size-ipv4", Int, ""),
     none("node-cidr-mask-size-ipv6", Int, ""),
-    none("node-monitor-period", Duration, "5s"),
-    none("node-status-update-frequency", Duration, "5m0s"),
+    works("node-monitor-period", Duration, "5s"),
+    works("node-status-update-frequency", Duration, "5m0s"),
     works("secure-port", Int, "10258"),
     none("service-cluster-ip-range", Text, ""),
     works("use-service-account-credentials", Switch, ""),

@@ -4,16 +4,18 @@
 
 pub mod flags;
 pub mod options;
-pub mod node;
-pub mod load_balancer;
 
 use crate::manager::{self, Error};
+use client::Client;
 use client::component::Component;
+use cloud::{machines, node, node_lifecycle, node_route, service_lb};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
-use controller_base::descriptor::{ControllerDescriptor, triggers};
+use controller_base::cloud_options::CloudAccess;
+use controller_base::descriptor::{ControllerDescriptor, reads, triggers};
+use controller_base::options::Settings;
 use options::{Config, PROVIDER};
-use proto::kinds::api::core::v1::{Node, Service};
+use proto::kinds::api::core::v1::{ConfigMap, Node, Service};
 use serde_json::json;
 
 /// Name and default port of cloud-controller-manager.
@@ -32,7 +34,17 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         queues: &["cloud_node"],
         informers: &[triggers::<Node>()],
         on_by_default: true,
-        start: node::start,
+        start: node::controller::start,
+    },
+    ControllerDescriptor {
+        name: "cloud-node-lifecycle-controller",
+        aliases: &["cloud-node-lifecycle"],
+        service_account: Some("node-controller"),
+        component: "cloud-node-lifecycle-controller",
+        queues: &[],
+        informers: &[reads::<Node>()],
+        on_by_default: true,
+        start: node_lifecycle::start,
     },
     ControllerDescriptor {
         name: "service-lb-controller",
@@ -40,22 +52,50 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         service_account: Some("service-controller"),
         component: "service-controller",
         queues: &["service"],
-        informers: &[triggers::<Service>()],
+        informers: &[triggers::<Service>(), triggers::<Node>()],
         on_by_default: true,
-        start: load_balancer::start,
+        start: service_lb::controller::start,
+    },
+    ControllerDescriptor {
+        name: "node-route-controller",
+        aliases: &["route"],
+        service_account: Some("route-controller"),
+        component: "route_controller",
+        queues: &["node_route"],
+        informers: &[triggers::<Node>()],
+        on_by_default: true,
+        start: node_route::controller::start,
+    },
+    ControllerDescriptor {
+        name: "simulated-machine-controller",
+        aliases: &[],
+        service_account: Some("simulated-machine-controller"),
+        component: "simulated-machine-controller",
+        queues: &[],
+        informers: &[reads::<Node>(), reads::<ConfigMap>().in_namespace("kube-system")],
+        on_by_default: true,
+        start: machines::controller::start,
     },
 ];
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client: connection, serving, cert_dir, cloud_provider, settings } = config;
+    let Config { original, client: connection, serving, cert_dir, cloud_provider, cloud_config, settings } = config;
     original.warn();
     options::check_provider(cloud_provider.as_deref())?;
-    let settings = settings.settings();
+    let cloud = options::connection(cloud_config.as_deref())?;
+    let (mut settings, options) = settings.settings();
     crate::controllers::selected(CONTROLLERS, &settings.controllers)?;
     let client = COMPONENT.connect(&env, &connection)?;
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
-    let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER});
+    let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER, "cloud": cloud.server});
     COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"cloudcontrollermanager": configz}))).await?;
+    let cloud = Client::connect(&env, &cloud, COMPONENT.name).map_err(client::ConnectError::from);
+    settings.cloud = Some(CloudAccess { client: cloud.map_err(client::component::Error::from)?, options });
+    run_with(client, settings, env).await
+}
+
+/// Runs inside another process, which gives the clients of both servers: the cluster's, and the cloud's in the settings.
+pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
     manager::run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
 }

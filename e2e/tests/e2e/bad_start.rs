@@ -100,6 +100,15 @@ fn bad_flags() {
             "cloud-controller-manager --cloud-provider=gce",
             r#"cloud-controller-manager: --cloud-provider: unknown cloud provider "gce": the simulated one is called orrery"#,
         ),
+        (
+            "cloud-controller-manager --cloud-provider=orrery",
+            "cloud-controller-manager: --cloud-config: it is needed: the file that `orrery certs` makes in \
+             cloud-controller-manager",
+        ),
+        (
+            "cloud-sim --secure-port=0 --fault-rate=2",
+            "cloud-sim: the command line does not fit the cloud: Invalid: faultRate must be from 0 to 1",
+        ),
         ("kubelet-sim --memory=lots", "orrery: invalid value 'lots' for '--memory <QUANTITY>': …"),
         (
             "proxy-sim --cluster-cidr=lots",

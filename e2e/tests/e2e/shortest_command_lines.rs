@@ -51,7 +51,7 @@ const ROWS: &[Row] = &[
     (
         "cloud-controller-manager",
         "admin",
-        "--kubeconfig=KUBECONFIG --cloud-provider=orrery --configure-cloud-routes=false",
+        "--kubeconfig=KUBECONFIG --cloud-provider=orrery --cloud-config=KUBECONFIG --configure-cloud-routes=false",
         &[],
         "secure-port",
     ),

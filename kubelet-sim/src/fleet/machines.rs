@@ -341,7 +341,8 @@ impl Fleet {
             return None;
         }
         let pods: Vec<Arc<Pod>> = self.pods_on(name).into_iter().filter(|pod| !self.has_ended(pod)).collect();
-        if kubelet.power.begin_shutdown() {
+        let begins = kubelet.power.begin_shutdown();
+        if begins {
             node_tasks::record_shutdown(kubelet, "Shutdown manager detected shutdown event");
             self.node_queue.add(NodeTask::ReportStatus(at));
         }
@@ -362,6 +363,8 @@ impl Fleet {
                 Some(SHUTDOWN_POLL)
             }
             None if kubelet.power.waits_for_group() => Some(SHUTDOWN_POLL),
+            // The machine lives long enough for its kubelet to report the shutdown.
+            None if begins => Some(SHUTDOWN_POLL),
             None => {
                 self.cut_power(kubelet);
                 None

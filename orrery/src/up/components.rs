@@ -2,9 +2,9 @@
 //!
 //! They are a pure function of the options, so that a test can read them. Flags have the names of Kubernetes' originals.
 
-use super::Options;
 use super::data_dir::DataDir;
-use crate::certificates::FRONT_PROXY_CLIENT;
+use super::{Options, StoreKind};
+use crate::certificates::{CLOUD_CONFIG, FRONT_PROXY_CLIENT};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -21,8 +21,23 @@ pub struct Component {
 }
 
 /// Offsets from `--port`, the API server first.
-const PORTS: [(&str, u16); 5] =
-    [("apiserver", 0), ("controller-manager", 1), ("scheduler", 2), ("kubelet-sim", 3), ("proxy-sim", 4)];
+const PORTS: [(&str, u16); 7] = [
+    ("apiserver", 0),
+    ("controller-manager", 1),
+    ("scheduler", 2),
+    ("kubelet-sim", 3),
+    ("proxy-sim", 4),
+    (CLOUD, 5),
+    ("cloud-controller-manager", 6),
+];
+/// The cloud itself.
+pub const CLOUD: &str = "cloud-sim";
+/// Components that run only with `--cloud`.
+const OF_CLOUD: [&str; 2] = [CLOUD, "cloud-controller-manager"];
+/// The node group of the machines that nodes run on.
+const GROUP: &str = "node";
+/// How many nodes the group may at least have.
+const SMALLEST_MAX: u32 = 10;
 
 /// Admission plugins besides the default ones, as kubeadm sets them.
 const ADMISSION_PLUGINS: &str = "NodeRestriction";
@@ -31,6 +46,7 @@ const ADMISSION_PLUGINS: &str = "NodeRestriction";
 pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<Component> {
     PORTS
         .iter()
+        .filter(|(name, _)| options.cloud || !OF_CLOUD.contains(name))
         .map(|(name, offset)| {
             let port = options.base_port() + offset;
             let mut arguments = vec![
@@ -51,8 +67,16 @@ pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<C
 }
 
 /// Returns the order of a clean stop: node agents first, the API server last.
-pub fn stop_order() -> [&'static str; 5] {
-    ["kubelet-sim", "proxy-sim", "scheduler", "controller-manager", "apiserver"]
+pub fn stop_order() -> [&'static str; 7] {
+    [
+        "kubelet-sim",
+        "proxy-sim",
+        "scheduler",
+        "cloud-controller-manager",
+        "cloud-sim",
+        "controller-manager",
+        "apiserver",
+    ]
 }
 
 fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<String> {
@@ -81,6 +105,13 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
         arguments.extend(etcd_arguments(options));
         return arguments;
     }
+    if name == CLOUD {
+        // A cloud that remembers more than the cluster would delete nothing of what it has left.
+        let remembers = options.store != StoreKind::Memory;
+        let state_file = remembers.then(|| path_flag("state-file", &data_dir.cloud().join("state.json")));
+        let group = format!("{GROUP}={}:0:{}", options.nodes, most_nodes(options));
+        return [flag("group", group)].into_iter().chain(state_file).collect();
+    }
     let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];
     match name {
         "controller-manager" => {
@@ -88,9 +119,19 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             arguments.push(path_flag("service-account-private-key-file", &pki.join("sa.key")));
             arguments.push(path_flag("cluster-signing-cert-file", &pki.join("ca.crt")));
             arguments.push(path_flag("cluster-signing-key-file", &pki.join("ca.key")));
-            arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes)));
+            arguments.push(flag("cluster-cidr", cluster_cidr(most_nodes(options))));
+        }
+        "cloud-controller-manager" => {
+            arguments.push(flag("cloud-provider", "orrery"));
+            arguments.push(path_flag("cloud-config", &pki.join(CLOUD_CONFIG)));
+            arguments.push(flag("use-service-account-credentials", true));
+            arguments.push(flag("allocate-node-cidrs", true));
+            arguments.push(flag("cluster-cidr", cluster_cidr(most_nodes(options))));
         }
         "kubelet-sim" => {
+            if options.cloud {
+                arguments.push(flag("cloud-provider", "external"));
+            }
             match options.node_template.is_empty() {
                 true => arguments.push(flag("nodes", options.nodes)),
                 false => arguments.extend(options.node_template.iter().map(|path| path_flag("node-template", path))),
@@ -103,10 +144,15 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             }
             arguments.extend(options.stages.iter().map(|path| path_flag("stages", path)));
         }
-        "proxy-sim" => arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes))),
+        "proxy-sim" => arguments.push(flag("cluster-cidr", cluster_cidr(most_nodes(options)))),
         _ => {}
     }
     arguments
+}
+
+/// Returns how many nodes there may be at one time: in a cloud, their number can grow.
+fn most_nodes(options: &Options) -> u32 {
+    if options.cloud { (2 * options.nodes).max(SMALLEST_MAX) } else { options.nodes }
 }
 
 /// Returns the range of pods' addresses, of which each node gets 256: the usual one if it suffices, else the half of
@@ -139,6 +185,12 @@ fn path_flag(name: &str, path: &Path) -> String {
 pub fn metrics_endpoint(options: &Options, components: &[Component]) -> String {
     let port = components.iter().find(|component| component.name == "kubelet-sim").map_or(0, |found| found.port);
     server_url(options.bind_address, port).trim_start_matches("https://").to_owned()
+}
+
+/// Returns the URL of the cloud; `None` if none runs.
+pub fn cloud_url(options: &Options) -> Option<String> {
+    let offset = PORTS.iter().find(|(name, _)| *name == CLOUD).map_or(0, |(_, offset)| *offset);
+    options.cloud.then(|| server_url(options.bind_address, options.base_port() + offset))
 }
 
 /// Returns the URL of the API server for this machine.
@@ -175,6 +227,21 @@ mod tests {
         assert!(components.iter().all(|component| component.arguments.contains(&"--v=4".to_owned())));
         let stopped = stop_order();
         assert!(components.iter().all(|c| stopped.contains(&c.name)));
+    }
+
+    #[test]
+    fn a_cloud_adds_two_components_and_nodes_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(&folder.path().join("d")).unwrap();
+        let options = Options { cloud: true, port: Some(7000), ..Options::defaults(PathBuf::from("d")) };
+        let all = components(&options, 0, &data_dir);
+        let of = |name: &str| all.iter().find(|component| component.name == name).unwrap();
+        assert_eq!((of("cloud-sim").port, of("cloud-controller-manager").port), (7005, 7006));
+        assert!(of("cloud-sim").arguments.contains(&"--group=node=3:0:10".to_owned()));
+        assert!(of("kubelet-sim").arguments.contains(&"--cloud-provider=external".to_owned()));
+        let cloudless = components(&Options { cloud: false, ..options }, 0, &data_dir);
+        assert!(cloudless.iter().all(|component| !component.name.starts_with("cloud")));
+        assert!(!cloudless[3].arguments.iter().any(|argument| argument.starts_with("--cloud-provider")));
     }
 
     #[test]

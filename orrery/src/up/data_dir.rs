@@ -67,6 +67,11 @@ impl DataDir {
         self.logs().join(format!("{component}.log"))
     }
 
+    /// Returns the folder of the cloud's state.
+    pub fn cloud(&self) -> PathBuf {
+        self.root().join("cloud")
+    }
+
     /// Returns the folder of the static pods' manifests.
     pub fn manifests(&self) -> PathBuf {
         self.root().join("manifests")

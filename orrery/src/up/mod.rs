@@ -56,6 +56,9 @@ pub struct Options {
     /// File with templates of nodes, instead of --nodes; as often as you like
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
     pub node_template: Vec<PathBuf>,
+    /// Also run a cloud: the nodes are its machines, and Services of type LoadBalancer get addresses (docs/cloud.md)
+    #[arg(long, conflicts_with = "node_template")]
+    pub cloud: bool,
     /// File with models of failures of machines; as often as you like
     #[arg(long, value_name = "FILE")]
     pub failure_model: Vec<PathBuf>,
@@ -79,8 +82,8 @@ pub struct Options {
     /// Address that the components listen on
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "IP")]
     pub bind_address: IpAddr,
-    /// Port of the API server, and the first of five [default: 6443, or for another name the first free ones after it]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65531))]
+    /// Port of the API server, and the first of five, or of seven with --cloud [default: 6443, or for another name the first free ones after it]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65529))]
     pub port: Option<u16>,
     /// Further names and addresses by which clients reach the API server, for its certificate
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -115,6 +118,7 @@ impl Options {
             static_control_plane: false,
             node_template: Vec::new(),
             failure_model: Vec::new(),
+            cloud: false,
             place: Place::at(data_dir),
             store: StoreKind::Embedded,
             etcd_endpoints: Vec::new(),
@@ -212,8 +216,10 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
 
 /// Returns the certificates that a cluster with these options needs.
 pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
+    let cloud = components::cloud_url(options);
     Identities {
         nodes: Vec::new(),
+        cloud,
         pki: data_dir.pki(),
         server: components::server_url(options.bind_address, options.base_port()),
         names: vec![options.bind_address.to_string()],

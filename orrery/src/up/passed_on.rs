@@ -25,6 +25,12 @@ pub struct PassedOn {
     /// A flag for the simulated service proxies, as kube-proxy has it
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
     pub proxy_sim_arg: Vec<String>,
+    /// A flag for the cloud controller manager; with --cloud
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub cloud_controller_manager_arg: Vec<String>,
+    /// A flag for the simulated cloud; with --cloud
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub cloud_sim_arg: Vec<String>,
 }
 
 /// An invalid flag of a component.
@@ -43,6 +49,8 @@ impl PassedOn {
             "controller-manager" => &self.controller_manager_arg,
             "scheduler" => &self.scheduler_arg,
             "kubelet-sim" => &self.kubelet_sim_arg,
+            "cloud-controller-manager" => &self.cloud_controller_manager_arg,
+            "cloud-sim" => &self.cloud_sim_arg,
             _ => &self.proxy_sim_arg,
         };
         given.iter().map(|given| format!("--{given}"))
@@ -61,6 +69,11 @@ pub fn check(passed_on: &PassedOn) -> Result<Vec<String>, PassedOnError> {
             }
             "scheduler" => warnings_of(component, &arguments, |config: scheduler::Config| config.original),
             "kubelet-sim" => warnings_of(component, &arguments, |config: kubelet_sim::Config| config.original),
+            "cloud-controller-manager" => {
+                warnings_of(component, &arguments, |config: controller_manager::cloud::options::Config| config.original)
+            }
+            // It has no original.
+            "cloud-sim" => command::config_of::<simulated_cloud::Config>(component, &arguments).map(|_| Vec::new()),
             _ => warnings_of(component, &arguments, |config: proxy_sim::Config| config.original),
         };
         let found = checked.map_err(|message| PassedOnError { component, message })?;
@@ -121,6 +134,7 @@ mod tests {
             ("--apiserver-arg=request-timeout=soon", "--apiserver-arg: invalid value 'soon' for '--request-timeout"),
             ("--apiserver-arg=profiling", "want NAME=VALUE"),
             ("--apiserver-arg=--profiling=true", "want NAME=VALUE"),
+            ("--cloud-sim-arg=group=1", "--cloud-sim-arg: invalid value '1' for '--group"),
             ("--kubelet-sim-arg=port=1", "use its own --port and --bind-address"),
         ] {
             let error = checked(&[flag]).unwrap_err();

@@ -10,8 +10,8 @@ pub const DEFAULT_PORT: u16 = 6443;
 /// Distance between the first ports of named clusters.
 const STEP: u16 = 10;
 const MAX_CLUSTERS: u16 = 100;
-/// Number of ports of a cluster, one per component.
-const EACH: u16 = 5;
+/// Number of ports of a cluster with a cloud, one per component.
+const EACH: u16 = 7;
 
 /// Chooses the port of the API server; the others follow it.
 pub fn choose(place: &Place, address: IpAddr) -> u16 {

@@ -65,7 +65,9 @@ impl Waiting {
             "apiserver" => Ok(server),
             "controller-manager" => self.leads("kube-controller-manager").await,
             "scheduler" => self.leads("kube-scheduler").await,
+            "cloud-controller-manager" => self.leads("cloud-controller-manager").await,
             "kubelet-sim" => self.nodes().await,
+            "cloud-sim" => Ok("machines of every node".to_owned()),
             _ => Ok("rules of every node".to_owned()),
         }
     }

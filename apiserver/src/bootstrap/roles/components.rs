@@ -191,6 +191,16 @@ pub const COMPONENTS: &[RoleRow] = &[
             EVENTS,
         ],
     ),
+    // Deviation: the rights of a cloud controller manager are a provider's matter, and not the API server's. Here the provider is
+    // simulated and belongs to Orrery. It writes as the ServiceAccounts of its controllers.
+    (
+        "system:orrery:cloud-controller-manager",
+        &[
+            "list,watch core nodes,services",
+            "create authentication.k8s.io tokenreviews",
+            "create authorization.k8s.io subjectaccessreviews",
+        ],
+    ),
     // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and
     // Services with their endpoints for the network of containers; it deletes the Nodes of machines that have left, as
     // a cloud controller does, and publishes ResourceSlices, as the drivers of devices do. All else it does as the node concerned, by constrained impersonation of arbitrary nodes;

@@ -49,6 +49,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
     // Deviation: the certificate that `orrery` issues to the API server for calls of node agents is allowed just those.
     ("system:kubelet-api-admin", &["User:kube-apiserver-kubelet-client"]),
     ("system:node-proxier", &["User:system:kube-proxy"]),
+    ("system:orrery:cloud-controller-manager", &["User:system:cloud-controller-manager"]),
     ("system:orrery:node", &["Group:system:nodes"]),
     ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
     ("system:orrery:volume-provisioner", &["ServiceAccount:simulated-volume-provisioner"]),
@@ -77,6 +78,24 @@ const NAMESPACED: &[(&str, &str, &[&str])] = &[
     // Deviation: a simulated node with an identity of its own follows two ConfigMaps, which say how pods behave and what
     // happens to machines. It may watch these two, by a field selector with the name, and no others.
     ("kube-system", "system:orrery:node", &["list,watch core configmaps orrery-behaviour,orrery-fleet"]),
+    // Deviation: the cloud is simulated, and so is its controller manager's provider, which has these rights.
+    (
+        "kube-system",
+        "system:orrery:cloud-controller-manager",
+        &[
+            "create coordination.k8s.io leases",
+            "get,update coordination.k8s.io leases cloud-controller-manager",
+            "list,watch core configmaps",
+            "create core serviceaccounts,serviceaccounts/token",
+            EVENTS,
+        ],
+    ),
+    // Deviation: the machines of the simulated cloud are played by a fleet, which follows a ConfigMap.
+    (
+        "kube-system",
+        "system:orrery:simulated-machine",
+        &["create core configmaps", "patch core configmaps orrery-fleet"],
+    ),
 ];
 
 const LEADER_LOCKING: &[&str] = &[
@@ -133,6 +152,18 @@ const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
         &["ServiceAccount:token-cleaner"],
     ),
     ("kube-system", "system:orrery:node", "system:orrery:node", &["Group:system:nodes"]),
+    (
+        "kube-system",
+        "system:orrery:cloud-controller-manager",
+        "system:orrery:cloud-controller-manager",
+        &["User:system:cloud-controller-manager"],
+    ),
+    (
+        "kube-system",
+        "system:orrery:simulated-machine",
+        "system:orrery:simulated-machine",
+        &["ServiceAccount:simulated-machine-controller"],
+    ),
 ];
 
 /// A role or binding that every cluster has, and its resource.

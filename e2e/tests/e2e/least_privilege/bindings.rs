@@ -187,6 +187,8 @@ pub const NEEDED: &[Needed] = &[
 const NOTHING_TO_DO: &str = "no claim here grows, is deleted, or is made by a class or a pod";
 const NO_CONTROLLER: &str = "there is no such controller";
 const AS_MANAGER: &str = "the manager reads everything under its own user name";
+/// `cloud` has one, and asserts that nothing is refused to it.
+const OF_CLOUD: &str = "only the cloud controller manager uses it, and it does not run here";
 /// `node_behaviour` has such nodes.
 const OF_SINGLE_NODES: &str = "only a process with the identity of one node uses it, and none runs here";
 
@@ -202,8 +204,11 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("kube-system/system:controller:cloud-provider", "the simulated cloud has no configuration"),
     ("kube-system/system:orrery:node", OF_SINGLE_NODES),
     ("system:orrery:node", OF_SINGLE_NODES),
-    ("system:controller:service-controller", "only the cloud controller manager uses it, and it does not run here"),
-    ("system:controller:route-controller", NO_CONTROLLER),
+    ("system:controller:service-controller", OF_CLOUD),
+    ("system:controller:route-controller", OF_CLOUD),
+    ("system:orrery:cloud-controller-manager", OF_CLOUD),
+    ("kube-system/system:orrery:cloud-controller-manager", OF_CLOUD),
+    ("kube-system/system:orrery:simulated-machine", OF_CLOUD),
     ("system:controller:device-taint-eviction-controller", NO_CONTROLLER),
     ("system:controller:ephemeral-volume-controller", NOTHING_TO_DO),
     ("system:controller:expand-controller", NOTHING_TO_DO),
