@@ -44,7 +44,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn bad_flags() {
     let directory = tempfile::tempdir().unwrap();
     for (line, expected) in [
-        ("up --port=99999", "orrery: invalid value '99999' for '--port <PORT>': 99999 is not in 1..=65531"),
+        ("up --port=99999", "orrery: invalid value '99999' for '--port <PORT>': 99999 is not in 1..=65529"),
         ("up --port=x", "orrery: invalid value 'x' for '--port <PORT>': invalid digit found in string"),
         ("up --nodes=many", "orrery: invalid value 'many' for '--nodes <N>': invalid digit found in string"),
         ("up --nodes=50000", "orrery: invalid value '50000' for '--nodes <N>': 50000 is not in 0..=32768"),

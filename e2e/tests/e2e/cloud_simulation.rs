@@ -22,14 +22,14 @@ use simulated_cloud::running::RunningCloud;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const SEEDS: [u64; 3] = [1, 2, 3];
+const SEEDS: [u64; 2] = [1, 2];
 const EDITS: usize = 40;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const CLOUD: &str = "https://cloud-sim:10300";
 /// Time in which everything converges after the last fault: back-offs grow to five minutes, and silent nodes are noticed after
 /// less than one.
 const CONVERGENCE: Duration = Duration::from_secs(1800);
-const QUIET: Duration = Duration::from_secs(1200);
+const QUIET: Duration = Duration::from_secs(600);
 
 #[derive(Parser)]
 struct CloudSim {
@@ -244,6 +244,7 @@ fn is_settled(node: &Value) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn the_cloud_has_what_the_cluster_asks_for_once_faults_stop() {
+    let mut balancers = 0;
     for seed in SEEDS {
         let mut world = World::start(seed).await;
         world.converge().await;
@@ -261,8 +262,10 @@ async fn the_cloud_has_what_the_cluster_asks_for_once_faults_stop() {
         let (versions, holdings) = (world.versions().await, world.holdings());
         world.cluster.env.sleep(QUIET).await;
         assert_eq!((world.versions().await, world.holdings()), (versions, holdings), "something is written at rest");
+        balancers += world.holdings().load_balancers.len();
         let World { cluster, mut parts, controllers, .. } = world;
         parts.push(controllers.0);
         cluster.stop(&parts).await;
     }
+    assert!(balancers > 0, "no user has asked for anything that lasted");
 }
