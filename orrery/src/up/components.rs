@@ -5,6 +5,7 @@
 use super::data_dir::DataDir;
 use super::{Options, StoreKind};
 use crate::certificates::{CLOUD_CONFIG, FRONT_PROXY_CLIENT};
+use simulated_cloud::model::Settings as CloudSettings;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -106,11 +107,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
         return arguments;
     }
     if name == CLOUD {
-        // A cloud that remembers more than the cluster would delete nothing of what it has left.
-        let remembers = options.store != StoreKind::Memory;
-        let state_file = remembers.then(|| path_flag("state-file", &data_dir.cloud().join("state.json")));
-        let group = format!("{GROUP}={}:0:{}", options.nodes, most_nodes(options));
-        return [flag("group", group)].into_iter().chain(state_file).collect();
+        return cloud_arguments(options, data_dir);
     }
     let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];
     match name {
@@ -148,6 +145,18 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
         _ => {}
     }
     arguments
+}
+
+fn cloud_arguments(options: &Options, data_dir: &DataDir) -> Vec<String> {
+    // A cluster that forgets begins with a cloud that does.
+    let remembers = options.store != StoreKind::Memory;
+    let state_file = remembers.then(|| path_flag("state-file", &data_dir.cloud().join("state.json")));
+    let most = most_nodes(options);
+    let group = flag("group", format!("{GROUP}={}:0:{most}", options.nodes));
+    // The default quotas are for clusters of the usual size.
+    let is_large = most as usize > CloudSettings::default().machine_quota;
+    let quotas = ["machine-quota", "route-quota"].into_iter().filter(|_| is_large).map(|quota| flag(quota, most));
+    [group].into_iter().chain(state_file).chain(quotas).collect()
 }
 
 /// Returns how many nodes there may be at one time: in a cloud, their number can grow.
@@ -239,6 +248,9 @@ mod tests {
         assert_eq!((of("cloud-sim").port, of("cloud-controller-manager").port), (7005, 7006));
         assert!(of("cloud-sim").arguments.contains(&"--group=node=3:0:10".to_owned()));
         assert!(of("kubelet-sim").arguments.contains(&"--cloud-provider=external".to_owned()));
+        let large = components(&Options { nodes: 2000, ..options.clone() }, 0, &data_dir);
+        let of_cloud = large.iter().find(|component| component.name == CLOUD).unwrap();
+        assert!(of_cloud.arguments.contains(&"--machine-quota=4000".to_owned()));
         let cloudless = components(&Options { cloud: false, ..options }, 0, &data_dir);
         assert!(cloudless.iter().all(|component| !component.name.starts_with("cloud")));
         assert!(!cloudless[3].arguments.iter().any(|argument| argument.starts_with("--cloud-provider")));
