@@ -118,10 +118,10 @@ impl Settings {
         runtime_config::check(&config.runtime_config, config.enable_priority_and_fairness)?;
         Ok(Self {
             served: runtime_config::served(&catalogue, &config.runtime_config)?,
-            service_network: ServiceNetwork {
-                ranges: config.service_cluster_ip_range.clone(),
-                node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
-            },
+            service_network: ServiceNetwork::new(
+                &config.service_cluster_ip_range,
+                allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
+            ),
             cors: Cors::new(&config.cors_allowed_origins)?,
             files: Files::read(&config, env)?,
             catalogue,

@@ -7,8 +7,8 @@ use crate::certificates::{approving, cleaner, signing};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
     clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, namespace, node_ipam,
-    node_lifecycle, pod_gc, resource_quota, root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction,
-    validatingadmissionpolicy_status,
+    node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount, serviceaccount_token,
+    taint_eviction, validatingadmissionpolicy_status,
 };
 use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
@@ -22,6 +22,7 @@ use proto::kinds::api::core::v1::{
     ResourceQuota, Secret, Service, ServiceAccount,
 };
 use proto::kinds::api::discovery::v1::EndpointSlice;
+use proto::kinds::api::networking::v1::{IPAddress, ServiceCIDR};
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment, VolumeAttributesClass};
@@ -442,6 +443,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         ],
         on_by_default: true,
         start: simulated::controller::start,
+    },
+    ControllerDescriptor {
+        name: "service-cidr-controller",
+        aliases: &[],
+        service_account: Some("service-cidrs-controller"),
+        component: "service-cidr-controller",
+        queues: &["ipaddresses"],
+        informers: &[triggers::<ServiceCIDR>(), triggers::<IPAddress>()],
+        on_by_default: true,
+        start: service_cidr::start,
     },
     ControllerDescriptor {
         name: "bootstrap-signer-controller",

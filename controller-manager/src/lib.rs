@@ -14,6 +14,7 @@ pub mod service;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod endpointslicemirroring;
+pub mod service_cidr;
 
 // Nodes.
 pub mod node_ipam;

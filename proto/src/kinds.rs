@@ -132,7 +132,9 @@ kinds! {
     api::certificates::v1::CertificateSigningRequest, false;
     api::coordination::v1::Lease, true;
     api::discovery::v1::EndpointSlice, true;
+    api::networking::v1::IPAddress, false;
     api::networking::v1::Ingress, true;
+    api::networking::v1::ServiceCIDR, false;
     api::policy::v1::PodDisruptionBudget, true;
     api::rbac::v1::ClusterRole, false;
     api::rbac::v1::ClusterRoleBinding, false;
@@ -141,6 +143,7 @@ kinds! {
     api::scheduling::v1::PriorityClass, false;
     api::storage::v1::CSIDriver, false;
     api::storage::v1::CSINode, false;
+    api::storage::v1::CSIStorageCapacity, true;
     api::storage::v1::StorageClass, false;
     api::storage::v1::VolumeAttributesClass, false;
     api::storage::v1::VolumeAttachment, false;

@@ -65,7 +65,9 @@ impl QuotaStore for Registry {
 #[async_trait]
 impl Reservations for Registry {
     fn service_network(&self) -> ServiceNetwork {
-        self.service_network.clone()
+        // Without the resource the ranges of the flags count.
+        let service_cidrs = self.list("networking.k8s.io", "servicecidrs", "").unwrap_or_default();
+        self.service_network.with_service_cidrs(&service_cidrs)
     }
 
     async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status> {

@@ -54,7 +54,8 @@ enum Action {
     Release(Reserved, u64),
     /// Warn that several Services use the same address or port. All but one must be recreated.
     Conflict(Reserved, Vec<Service>),
-    /// Warn that this server's flags do not allow the address or port: the flags have changed, or another server's differ.
+    /// Warn that no ServiceCIDR has the address, or that this server's flags do not allow the port: the flags have changed, or
+    /// another server's differ.
     OutOfRange(Reserved, Service),
 }
 
@@ -69,11 +70,11 @@ impl fmt::Display for Action {
                 write!(f, "{what} is used by several Services: {}; make all but one of them anew", names.join(", "))
             }
             Self::OutOfRange(what, by) => {
-                let flag = match what {
-                    Reserved::Address(_) => "--service-cluster-ip-range",
-                    Reserved::NodePort(_) => "--service-node-port-range",
+                let range = match what {
+                    Reserved::Address(_) => "every ServiceCIDR that is ready",
+                    Reserved::NodePort(_) => "this server's --service-node-port-range",
                 };
-                write!(f, "{what} of Service {} is outside this server's {flag}", name(by))
+                write!(f, "{what} of Service {} is outside {range}", name(by))
             }
         }
     }
@@ -218,8 +219,7 @@ mod tests {
     use super::*;
 
     fn network() -> ServiceNetwork {
-        let ranges = ["10.0.0.0/24", "fd00::/112"].map(|range| range.parse().unwrap());
-        ServiceNetwork { ranges: ranges.to_vec(), node_ports: 30000..=30010 }
+        ServiceNetwork::new(&["10.0.0.0/24", "fd00::/112"].map(|range| range.parse().unwrap()), 30000..=30010)
     }
 
     fn address(text: &str) -> Reserved {
@@ -269,9 +269,9 @@ mod tests {
             [
                 "address 10.0.0.9 is used by several Services: default/a, default/b; make all but one of them anew",
                 "address 10.0.0.9 is used by Service default/a and was not reserved",
-                "address 10.9.0.9 of Service default/c is outside this server's --service-cluster-ip-range",
+                "address 10.9.0.9 of Service default/c is outside every ServiceCIDR that is ready",
                 "address fd00::9 is used by Service default/a and was not reserved",
-                "address fd01::9 of Service default/d is outside this server's --service-cluster-ip-range",
+                "address fd01::9 of Service default/d is outside every ServiceCIDR that is ready",
             ]
         );
     }

@@ -98,7 +98,7 @@ async fn compare_ranges(registry: &Registry, own: &[String]) -> registry::Result
         let own = own.join(",");
         tracing::warn!(
             "--service-cluster-ip-range is {own} here, and the cluster was set up with {stored}: another API server has \
-             other flags, or an earlier one had. This one gives out addresses of its own ranges"
+             other flags, or an earlier one had. Services get addresses of the cluster's ServiceCIDRs"
         );
     }
     Ok(())

@@ -11,6 +11,7 @@ mod etcd_servers;
 mod flow_control;
 mod quota;
 mod request_trace;
+mod service_cidrs;
 mod stages;
 mod strategies;
 mod two_families;

@@ -53,6 +53,7 @@ mod raw_requests;
 mod refrigerator;
 mod request_trace;
 mod separation;
+mod service_cidrs;
 mod shortest_command_lines;
 mod simulation;
 mod stateful_sets;

@@ -7,20 +7,25 @@
 //! Deviation: a node port is a key below `/registry/ranges/servicenodeports`, where Kubernetes keeps one bitmap for all.
 
 pub mod families;
+mod service_cidr;
 
 use self::families::Family;
 use component_base::rng::Random;
 use ipnet::IpNet;
+use proto::Object;
 use serde_json::{Value, json};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// The ranges from which Services get their addresses and node ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceNetwork {
-    /// One range for each IP family of the cluster, the primary family first.
-    pub ranges: Vec<IpNet>,
+    /// IP families of the cluster, the primary one first.
+    families: Vec<Family>,
+    /// Ranges of both families, in the order in which they are tried.
+    ranges: Vec<IpNet>,
     pub node_ports: RangeInclusive<u16>,
 }
 
@@ -66,11 +71,15 @@ pub fn check_ranges(ranges: &[IpNet]) -> Result<(), String> {
     {
         return Err(format!("{FLAG}[0] and {FLAG}[1] must be of different IP family"));
     }
-    let too_large = ranges.iter().find(|range| range.addr().is_ipv6() && range.prefix_len() < MIN_IPV6_PREFIX);
+    let too_large = ranges.iter().find(|range| is_too_large(**range));
     too_large.map_or(Ok(()), |range| {
         let length = range.prefix_len();
         Err(format!("{FLAG}: shortest allowed prefix length for service CIDR is {MIN_IPV6_PREFIX}, got {length}"))
     })
+}
+
+fn is_too_large(range: IpNet) -> bool {
+    range.addr().is_ipv6() && range.prefix_len() < MIN_IPV6_PREFIX
 }
 
 /// Returns the size of the lower band of a range, which is kept for Services that request a certain address or port. It is
@@ -88,17 +97,30 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl ServiceNetwork {
-    pub fn families(&self) -> Vec<Family> {
-        self.ranges.iter().map(|range| families::of_address(range.addr())).collect()
+    /// Makes the network of a cluster without ServiceCIDRs: it has the ranges of the flags.
+    pub fn new(ranges: &[IpNet], node_ports: RangeInclusive<u16>) -> Self {
+        let families = ranges.iter().map(|range| families::of_address(range.addr())).collect();
+        Self { families, ranges: ranges.iter().map(IpNet::trunc).collect(), node_ports }
     }
 
-    pub fn range_of(&self, family: &str) -> Option<IpNet> {
-        self.ranges.iter().find(|range| families::of_address(range.addr()) == family).map(IpNet::trunc)
+    /// Returns the network with the ranges of the ServiceCIDRs that are ready. The ranges of the flags count only as long
+    /// as the default ServiceCIDR does not exist.
+    #[must_use]
+    pub fn with_service_cidrs(&self, service_cidrs: &[Arc<Object>]) -> Self {
+        let ranges = service_cidr::ready_ranges(service_cidrs).unwrap_or_else(|| self.ranges.clone());
+        Self { families: self.families.clone(), ranges, node_ports: self.node_ports.clone() }
+    }
+
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    pub fn ranges_of(&self, family: &str) -> impl Iterator<Item = IpNet> {
+        self.ranges.iter().copied().filter(move |range| families::of_address(range.addr()) == family)
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
-        let range = self.range_of(families::of_address(address));
-        range.is_some_and(|range| {
+        self.ranges_of(families::of_address(address)).any(|range| {
             let (first, last) = hosts(range);
             (first..=last).contains(&number(address))
         })
@@ -195,10 +217,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn network(ranges: &[&str]) -> ServiceNetwork {
-        ServiceNetwork {
-            ranges: ranges.iter().map(|range| range.parse().unwrap()).collect(),
-            node_ports: 30000..=30003,
-        }
+        let ranges: Vec<IpNet> = ranges.iter().map(|range| range.parse().unwrap()).collect();
+        ServiceNetwork::new(&ranges, 30000..=30003)
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn init_families(
     old: Option<&Value>,
     reservations: &dyn Reservations,
 ) -> Result<(), Status> {
-    let errors = families::init(service, old, &reservations.service_network().families());
+    let errors = families::init(service, old, reservations.service_network().families());
     if errors.is_empty() { Ok(()) } else { Err(context.invalid(context.name, &errors)) }
 }
 
@@ -346,8 +346,10 @@ impl Allocator<'_> {
             match list.get(index).map_or("", String::as_str) {
                 "" => {
                     // Validation refuses a family that the cluster does not have.
-                    let Some(range) = self.network.range_of(family) else { break };
-                    let found = self.reserve_free_address(range).await?.to_string();
+                    if !self.network.families().contains(&family) {
+                        break;
+                    }
+                    let found = self.reserve_free_address(family).await?.to_string();
                     list.truncate(index);
                     list.push(found);
                     is_new = true;
@@ -371,11 +373,7 @@ impl Allocator<'_> {
             self.invalid(FieldError::invalid("spec.clusterIPs", list, why))
         };
         if !self.network.contains(address) && !self.before.contains(&Reserved::Address(address)) {
-            let range = self.network.range_of(families::of_address(address)).map(|range| range.to_string());
-            let range = range.unwrap_or_default();
-            let why =
-                format!("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}");
-            return Err(refused(why));
+            return Err(refused("the provided network does not match the current range".to_owned()));
         }
         // A dry run does not check whether the address is free, as in Kubernetes.
         if self.context.dry_run {
@@ -385,18 +383,22 @@ impl Allocator<'_> {
         if self.reserve(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
     }
 
-    async fn reserve_free_address(&mut self, range: IpNet) -> Result<IpAddr, Status> {
-        if self.context.dry_run {
+    /// Reserves an address of the first range that has a free one.
+    async fn reserve_free_address(&mut self, family: &str) -> Result<IpAddr, Status> {
+        let ranges: Vec<IpNet> = self.network.ranges_of(family).collect();
+        if let Some(range) = ranges.first().filter(|_| self.context.dry_run) {
             return Ok(range.network());
         }
         let held = self.reservations.list("networking.k8s.io", "ipaddresses", "")?;
         let taken: BTreeSet<IpAddr> = held.iter().filter_map(|object| object.index.name.parse().ok()).collect();
-        for candidate in ServiceNetwork::candidates(range, &|ip| taken.contains(&ip), self.context.random) {
-            if self.reserve(Reserved::Address(candidate)).await? {
-                return Ok(candidate);
+        for range in ranges {
+            for candidate in ServiceNetwork::candidates(range, &|ip| taken.contains(&ip), self.context.random) {
+                if self.reserve(Reserved::Address(candidate)).await? {
+                    return Ok(candidate);
+                }
             }
         }
-        Err(Status::internal(format!("failed to allocate a serviceIP: range is full: {range}")))
+        Err(Status::internal("failed to allocate a serviceIP: range is full"))
     }
 
     async fn allocate_node_ports(&mut self, service: &mut Value) -> Result<(), Status> {
