@@ -48,7 +48,7 @@ use storage::memory::Memory;
 use storage::metered::Metered;
 use strategy::allocation;
 use strategy::allocation::ServiceNetwork;
-use strategy::write_context::Gates;
+use strategy::gates::Gates;
 use tokio_util::sync::CancellationToken;
 
 /// Host name of a simulated server in the in-process network.
@@ -163,7 +163,7 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
         Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
     });
     let storage: Arc<dyn Storage> = Metered::new(&env, storage, names);
-    let gates = Gates { hpa_scale_to_zero: config.original.is_gate_on("HPAScaleToZero") };
+    let gates = Gates::new(config.original.enabled_gates());
     let registry = Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network, gates);
     let registry = Arc::new(registry);
     for resource in catalogue.rows() {

@@ -49,7 +49,8 @@ use std::sync::{Arc, OnceLock};
 use storage::{Change, Key, Outcome, Storage, Write};
 use strategy::Strategy;
 use strategy::allocation::ServiceNetwork;
-use strategy::write_context::{Gates, WriteContext};
+use strategy::gates::Gates;
+use strategy::write_context::WriteContext;
 
 /// The rows of all stored resources, and what they share: the store, admission and authorization.
 pub struct Registry {
@@ -64,7 +65,8 @@ pub struct Registry {
     authorization: OnceLock<Arc<Authorization>>,
     service_network: ServiceNetwork,
     encryption: Encryption,
-    gates: Gates,
+    /// The feature gates of the server.
+    pub gates: Gates,
 }
 
 impl Registry {
@@ -163,7 +165,7 @@ impl Registry {
             dry_run: mutation.dry_run,
             now: self.env.wall(),
             random: &self.random,
-            gates: self.gates,
+            gates: &self.gates,
             warnings: Vec::new(),
         }
     }

@@ -290,6 +290,16 @@ impl ListOptions {
         })
     }
 
+    /// Refuses a watch that asks for the initial events, which the feature gate WatchList turns on.
+    pub fn without_initial_events(&self) -> Result<(), Status> {
+        if self.send_initial_events.is_none() {
+            return Ok(());
+        }
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        let error = FieldError::forbidden("sendInitialEvents", why);
+        Err(Status::invalid(META_GROUP, "ListOptions", "", &[error]))
+    }
+
     /// Returns the resource version as a number, or `None` if it is empty.
     pub fn version(&self) -> Result<Option<u64>, String> {
         if self.resource_version.is_empty() {

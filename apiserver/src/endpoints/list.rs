@@ -46,7 +46,7 @@ fn is_streamed(form: &Form) -> bool {
 
 /// Builds the response of a list in the negotiated form.
 pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) -> Result<Response<Body>, Status> {
-    let gzip = answer::accepts_gzip(call.headers());
+    let gzip = call.accepts_gzip();
     let Listed { objects, revision, continue_token, remaining } = listed;
     let meta = ListMeta {
         // Lists of objects that are not stored have no version.

@@ -32,6 +32,7 @@ pub mod update;
 pub mod upgrade;
 pub mod watch;
 
+use crate::answer;
 use crate::media::{self, Form};
 use crate::record::Record;
 use crate::server::Server;
@@ -211,6 +212,11 @@ impl Call<'_> {
 
     pub fn headers(&self) -> &HeaderMap {
         &self.parts.headers
+    }
+
+    /// Returns whether an object or a list may be compressed for the client.
+    fn accepts_gzip(&self) -> bool {
+        self.server.registry.gates.is_on("APIResponseCompression") && answer::accepts_gzip(self.headers())
     }
 
     fn pretty(&self) -> bool {

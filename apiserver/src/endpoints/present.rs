@@ -36,7 +36,7 @@ pub fn object(
             vec![Bytes::from(table(call, target, version)?.single(object, ColumnDefinitions::Included))]
         }
     };
-    let gzip = call.info.verb == "get" && answer::accepts_gzip(call.headers());
+    let gzip = call.info.verb == "get" && call.accepts_gzip();
     Ok(answer::compressed(code, form.encoding.media_type(), answer::reencode(form, &slices), gzip))
 }
 

@@ -32,6 +32,9 @@ use std::time::Duration;
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
     let form = call.stream_form()?;
     let options = ListOptions::read(&call.info.query)?;
+    if !call.server.registry.gates.is_on("WatchList") {
+        options.without_initial_events()?;
+    }
     let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
     let selection = Selection::of(target, call.namespace(target), name, &options)?;
     let version = options.version().map_err(|why| Status::failure(500, "", why))?;

@@ -1,6 +1,7 @@
 //! Strategies: the rules by which each built-in kind fills in, validates and reserves fields when an object is written.
 //!
-//! Read `Strategy` below first, then the modules in their order: `write_context` describes a write to its strategy,
+//! Read `Strategy` below first, then the modules in their order: `gates` has the feature gates, `write_context` describes a
+//! write to its strategy,
 //! `object_meta` fills in metadata, `validation` finds errors, `allocation` reserves addresses and ports of Services,
 //! and `kinds` is the table with the strategy of each kind.
 //!
@@ -9,6 +10,7 @@
 //! reserve and release addresses and ports, and a reservation can be undone.
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
 
+pub mod gates;
 pub mod write_context;
 pub mod object_meta;
 pub mod validation;

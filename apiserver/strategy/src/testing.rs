@@ -4,8 +4,9 @@
 pub mod generated;
 
 use crate::Strategy;
+use crate::gates::Gates;
 use crate::kinds;
-use crate::write_context::{Gates, WriteContext};
+use crate::write_context::WriteContext;
 use component_base::env::Env;
 use proto::resources::{Catalogue, Resource, Target};
 use proto::schema::{apply_defaults, decode};
@@ -62,7 +63,7 @@ impl Kind {
             dry_run: false,
             now: env.wall(),
             random: &env.random("test"),
-            gates: self.gates,
+            gates: &self.gates,
             warnings: Vec::new(),
         })
     }

@@ -2,19 +2,13 @@
 //!
 //! Corresponds to the context and the RequestInfo that k8s.io/apiserver/pkg/registry/rest passes to its strategies.
 
+use crate::gates::Gates;
 use component_base::rng::Random;
 use jiff::Timestamp;
 use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::{Resource, Served};
 use request::UserInfo;
-
-/// The feature gates that change what is valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gates {
-    /// HPAScaleToZero: a HorizontalPodAutoscaler may shrink its target to nothing.
-    pub hpa_scale_to_zero: bool,
-}
 
 /// The facts about a write, of any verb.
 pub struct WriteContext<'a> {
@@ -31,7 +25,7 @@ pub struct WriteContext<'a> {
     pub dry_run: bool,
     pub now: Timestamp,
     pub random: &'a Random,
-    pub gates: Gates,
+    pub gates: &'a Gates,
     /// Collected for the `Warning` headers of the answer.
     pub warnings: Vec<String>,
 }

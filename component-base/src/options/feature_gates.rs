@@ -1,8 +1,8 @@
 //! `--feature-gates`: the gates that a component knows, and those that may be changed.
 //!
-//! Values are checked as the original checks them, so that a command line with a wrong name fails here too. Few gates
-//! switch anything here: `SWITCHES` lists them. Any other gate that is set to another value than its default logs a
-//! warning.
+//! Values are checked as the original checks them, so that a command line with a wrong name fails here too. The table says
+//! what a gate switches here, and docs/feature-gates.md shows it. Any other gate that is set to another value than its
+//! default logs a warning.
 //! Corresponds to k8s.io/component-base/featuregate.
 
 mod table;
@@ -10,15 +10,12 @@ mod table;
 mod tests;
 
 use crate::go_bool;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use table::{KUBERNETES, LIBRARIES};
 
 /// Group of a gate whose name has no group.
 const DEFAULT_GROUP: &str = "kube";
 const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
-
-/// The gates that switch something here, each with the component whose command line it stands on.
-const SWITCHES: &[(&str, &str)] = &[("HPAScaleToZero", "kube-apiserver")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -39,6 +36,10 @@ struct Gate {
     needs: &'static [&'static str],
     /// The one component that does not have the gate.
     unknown_to: &'static str,
+    /// The component in which the gate switches something here; empty for a gate without effect.
+    switches_in: &'static str,
+    /// What it switches there.
+    switches: &'static str,
 }
 
 /// Notation of gates on a component's command line.
@@ -108,7 +109,7 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
         }
         enabled.insert(gate.name, *is_on);
         warnings.extend(gate.removal_warning(*is_on));
-        if gate.default != *is_on && !SWITCHES.contains(&(gate.name, component)) {
+        if gate.default != *is_on && gate.switches_in != component {
             warnings
                 .push(format!("--feature-gates: {name}={is_on} is accepted as by {component}, and has no effect here"));
         }
@@ -127,6 +128,17 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
 pub fn is_on(component: &str, asked: &GateValues, name: &str) -> bool {
     let by_stage = || before_own_values(&known_to(component), asked).get(name).copied();
     asked.get(name).copied().or_else(by_stage).unwrap_or(false)
+}
+
+/// Returns the gates of the named original that are on.
+pub fn enabled(component: &str, asked: &GateValues) -> BTreeSet<&'static str> {
+    let names = known_to(component).into_keys();
+    names.filter(|name| is_on(component, asked, name)).collect()
+}
+
+/// Returns what a gate switches here in the named original; `None` if it switches nothing there.
+pub fn switches(component: &str, name: &str) -> Option<&'static str> {
+    known_to(component).get(name).filter(|gate| gate.switches_in == component).map(|gate| gate.switches)
 }
 
 /// Returns the values of all gates by default and by `AllAlpha` and `AllBeta`.

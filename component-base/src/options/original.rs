@@ -107,9 +107,9 @@ impl<O: Original> OriginalFlags<O> {
         flag.form.value(self.values.get(name).map_or(flag.own_default(), String::as_str))
     }
 
-    /// Returns true if a feature gate is on.
-    pub fn is_gate_on(&self, name: &str) -> bool {
-        feature_gates::is_on(O::NAME, &self.gates, name)
+    /// Returns the names of the feature gates that are on.
+    pub fn enabled_gates(&self) -> BTreeSet<&'static str> {
+        feature_gates::enabled(O::NAME, &self.gates)
     }
 
     /// Returns the version to report to clients.

@@ -25,7 +25,8 @@ fn a_service_cidr_extends_the_range_until_it_is_deleted() {
     };
     wait::until("the default range is ready", || ready("kubernetes") == "True  Kubernetes Service CIDR is ready");
     let fill = |number: usize| kubectl.run(&format!("create service clusterip fill-{number} --tcp=80"));
-    let full = (0..6).map(fill).find(|answer| !answer.success).expect("the range has six addresses, and some are taken");
+    let full =
+        (0..6).map(fill).find(|answer| !answer.success).expect("the range has six addresses, and some are taken");
     assert!(full.stderr.contains("failed to allocate a serviceIP: range is full"), "{}", full.stderr);
 
     kubectl.with_input("create -f -", MORE).succeeded();

@@ -141,6 +141,10 @@ fn root<'v>(context: &WriteContext<'_>, object: &'v Value) -> At<'v> {
     At::typed_root(&context.row.storage_version().schema, object)
 }
 
+fn drop_disabled_fields(context: &WriteContext<'_>, object: &mut Value, old: Option<&Value>) {
+    context.gates.drop_fields((context.group(), context.resource()), object, old);
+}
+
 fn at_path<'v>(value: &'v Value, path: &str) -> &'v Value {
     path.split('.').try_fold(value, |value, name| value.get(name)).unwrap_or(&Value::Null)
 }
@@ -173,10 +177,12 @@ impl Strategy for ByRules {
         if self.0.generation != Generation::None {
             object["metadata"]["generation"] = json!(1);
         }
+        drop_disabled_fields(context, object, None);
         (self.0.create)(context, object);
     }
 
     fn prepare_for_update(&self, context: &WriteContext<'_>, object: &mut Value, old: &Value) {
+        drop_disabled_fields(context, object, Some(old));
         if context.subresource == "status" {
             keep_only_status(object, old);
             for path in self.0.status_resets {

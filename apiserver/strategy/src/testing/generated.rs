@@ -3,7 +3,8 @@
 //! They show that validation reads only fields that the type defines: `At::field` panics at others in debug builds.
 
 use super::StrategyOf;
-use crate::write_context::{Gates, WriteContext};
+use crate::gates::Gates;
+use crate::write_context::WriteContext;
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::resources::Resource;
@@ -122,7 +123,7 @@ pub fn generated(schema: &Schema, depth: u32, random: &Random) -> Value {
 /// Validates creations and updates of generated objects of a row, in all its versions, and of their status.
 pub fn validate_generated(strategy_of: StrategyOf, row: &Arc<Resource>, depth: u32, rounds: u64) {
     let env = Env::simulated(1);
-    let random = env.random("objects");
+    let (random, gates) = (env.random("objects"), Gates::default());
     let (strategy, schema) = (strategy_of(row), row.storage_version().schema.schema());
     for round in 0..rounds {
         let (object, old) = (generated(schema, depth, &random), generated(schema, depth, &random));
@@ -137,7 +138,7 @@ pub fn validate_generated(strategy_of: StrategyOf, row: &Arc<Resource>, depth: u
                 dry_run: false,
                 now: env.wall(),
                 random: &random,
-                gates: Gates::default(),
+                gates: &gates,
                 warnings: Vec::new(),
             };
             strategy.validate(&context, &object);

@@ -27,7 +27,7 @@ const MAX_PERIOD_S: i64 = 1800;
 pub fn autoscaler(context: &Context<'_>, autoscaler: &At<'_>, errors: &mut Errors) {
     let spec = autoscaler.field("spec");
     let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    let least = if context.gates.hpa_scale_to_zero { 0 } else { 1 };
+    let least = if context.gates.is_on("HPAScaleToZero") { 0 } else { 1 };
     if min.integer().is_some_and(|min| min < least) {
         errors.push(min.invalid(format!("must be greater than or equal to {least}")));
     }
@@ -243,8 +243,8 @@ pub fn budget_status(_context: &Context<'_>, budget: &At<'_>, _old: &At<'_>, err
 
 #[cfg(test)]
 mod tests {
+    use crate::gates::Gates;
     use crate::testing::{create, create_with};
-    use crate::write_context::Gates;
     use serde_json::{Value, json};
 
     #[test]
@@ -259,15 +259,15 @@ mod tests {
         let average = json!({"type": "AverageValue", "averageValue": "1"});
         let external = json!({"type": "External", "external": {"metric": {"name": "m"}, "target": average}});
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": average}});
-        let gates = Gates { hpa_scale_to_zero: true };
+        let gates = || Gates::with("HPAScaleToZero=true");
         let nothing: [&str; 0] = [];
-        assert_eq!(create_with(gates, autoscaler(0, external.clone())), nothing);
+        assert_eq!(create_with(gates(), autoscaler(0, external.clone())), nothing);
         assert_eq!(
-            create_with(gates, autoscaler(-1, external.clone())),
+            create_with(gates(), autoscaler(-1, external.clone())),
             ["spec.minReplicas: Invalid value: -1: must be greater than or equal to 0"]
         );
         assert_eq!(
-            create_with(gates, autoscaler(0, cpu)),
+            create_with(gates(), autoscaler(0, cpu)),
             [
                 "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas"
             ]

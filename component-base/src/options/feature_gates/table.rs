@@ -1,4 +1,5 @@
-//! Every feature gate of Kubernetes v1.36.2: stage, default, whether it can be changed, and the gates that it needs.
+//! Every feature gate of Kubernetes v1.36.2: stage, default, whether it can be changed, the gates that it needs, and what it
+//! switches here.
 //!
 //! The programs' help lists only alpha and beta gates, but the programs know stable and deprecated ones too. Corresponds
 //! to pkg/features, k8s.io/apiserver/pkg/features, k8s.io/client-go/features and their sisters.
@@ -6,7 +7,7 @@
 use super::{Gate, Stage};
 
 const fn gate(name: &'static str, stage: Stage, default: bool) -> Gate {
-    Gate { name, stage, default, is_locked: false, needs: &[], unknown_to: "" }
+    Gate { name, stage, default, is_locked: false, needs: &[], unknown_to: "", switches_in: "", switches: "" }
 }
 
 const fn alpha(name: &'static str) -> Gate {
@@ -38,11 +39,16 @@ impl Gate {
     const fn unknown_to(self, component: &'static str) -> Self {
         Self { unknown_to: component, ..self }
     }
+
+    /// Says what the gate switches in the API server.
+    const fn serves(self, what: &'static str) -> Self {
+        Self { switches_in: "kube-apiserver", switches: what, ..self }
+    }
 }
 
 /// Gates of the libraries that all components use.
 pub const LIBRARIES: &[Gate] = &[
-    beta("APIResponseCompression", true),
+    beta("APIResponseCompression", true).serves("answers with gzip"),
     beta("APIServerIdentity", true),
     ga("APIServerTracing").locked(),
     alpha("APIServingWithRoutine"),
@@ -92,7 +98,7 @@ pub const LIBRARIES: &[Gate] = &[
     beta("UnauthenticatedHTTP2DOSMitigation", true),
     beta("UnknownVersionInteroperabilityProxy", true).needs(&["APIServerIdentity"]),
     beta("WatchCacheInitializationPostStartHook", true),
-    beta("WatchList", true),
+    beta("WatchList", true).serves("`sendInitialEvents` of watches"),
 ];
 
 /// Gates of Kubernetes' own components, which a cloud controller manager does not have.
@@ -122,50 +128,56 @@ pub const KUBERNETES: &[Gate] = &[
     beta("ClusterTrustBundle", false),
     beta("ClusterTrustBundleProjection", false).needs(&["ClusterTrustBundle"]),
     beta("ContainerCheckpoint", true),
-    beta("ContainerRestartRules", true),
-    alpha("ContainerStopSignals"),
-    alpha("CrossNamespaceVolumeDataSource"),
+    beta("ContainerRestartRules", true).serves("`restartPolicy` and `restartPolicyRules` of single containers"),
+    alpha("ContainerStopSignals").serves("`lifecycle.stopSignal` of containers"),
+    alpha("CrossNamespaceVolumeDataSource").serves("`dataSourceRef.namespace` of claims"),
     ga("CustomCPUCFSQuotaPeriod"),
     ga("CustomResourceFieldSelectors").locked(),
     ga("DRAAdminAccess").locked(),
-    beta("DRAConsumableCapacity", true),
-    beta("DRADeviceBindingConditions", true).needs(&["DRAResourceClaimDeviceStatus"]),
+    beta("DRAConsumableCapacity", true).serves("capacity of devices that several claims share"),
+    beta("DRADeviceBindingConditions", true)
+        .needs(&["DRAResourceClaimDeviceStatus"])
+        .serves("conditions that a device waits for before a pod is bound"),
     beta("DRADeviceTaintRules", false).needs(&["DRADeviceTaints"]),
-    beta("DRADeviceTaints", true),
-    beta("DRAExtendedResource", true),
+    beta("DRADeviceTaints", true).serves("`taints` of devices, and `tolerations` of requests"),
+    beta("DRAExtendedResource", true).serves("`extendedResourceName` of DeviceClasses"),
     alpha("DRAListTypeAttributes"),
     alpha("DRANodeAllocatableResources"),
-    beta("DRAPartitionableDevices", true),
-    ga("DRAPrioritizedList"),
-    beta("DRAResourceClaimDeviceStatus", true),
+    beta("DRAPartitionableDevices", true)
+        .serves("counters of devices that can be divided, and nodes of single devices"),
+    ga("DRAPrioritizedList").serves("`firstAvailable` of device requests"),
+    beta("DRAResourceClaimDeviceStatus", true).serves("`status.devices` of ResourceClaims"),
     beta("DRAResourceClaimGranularStatusAuthorization", true).needs(&["DRAResourceClaimDeviceStatus"]),
     alpha("DRAResourcePoolStatus"),
     beta("DRASchedulerFilterTimeout", true),
     alpha("DRAWorkloadResourceClaims").needs(&["GenericWorkload"]),
-    beta("DeploymentReplicaSetTerminatingReplicas", true),
+    beta("DeploymentReplicaSetTerminatingReplicas", true)
+        .serves("`status.terminatingReplicas` of Deployments and ReplicaSets"),
     ga("DisableAllocatorDualWrite").locked(),
     deprecated("DisableCPUQuotaWithExclusiveCPUs", true),
     deprecated("DisableNodeKubeProxyVersion", true).locked(),
     ga("DynamicResourceAllocation").locked(),
-    beta("EnvFiles", true),
+    beta("EnvFiles", true).serves("`fileKeyRef` of environment variables"),
     alpha("EventedPLEG"),
     ga("ExecProbeTimeout").locked(),
     beta("ExtendWebSocketsToKubelet", true).needs(&["NodeDeclaredFeatures"]),
     ga("ExternalServiceAccountTokenSigner").locked(),
     alpha("GangScheduling").needs(&["GenericWorkload"]),
-    alpha("GenericWorkload"),
+    alpha("GenericWorkload").serves("`schedulingGroup` of pods"),
     deprecated("GitRepoVolumeDriver", false).locked(),
     beta("GracefulNodeShutdown", true),
     beta("GracefulNodeShutdownBasedOnPodPriority", true).needs(&["GracefulNodeShutdown"]),
-    beta("HPAConfigurableTolerance", true),
-    alpha("HPAScaleToZero"),
-    beta("HostnameOverride", true),
+    beta("HPAConfigurableTolerance", true).serves("`tolerance` in the behavior of HorizontalPodAutoscalers"),
+    alpha("HPAScaleToZero").serves("`minReplicas: 0` of HorizontalPodAutoscalers"),
+    beta("HostnameOverride", true).serves("`hostnameOverride` of pods"),
     ga("ImageMaximumGCAge").locked(),
     ga("ImageVolume").locked(),
     alpha("ImageVolumeWithDigest"),
     ga("InOrderInformers").locked(),
     beta("InOrderInformersBatchProcess", true),
-    beta("InPlacePodLevelResourcesVerticalScaling", true).needs(&["PodLevelResources", "NodeDeclaredFeatures"]),
+    beta("InPlacePodLevelResourcesVerticalScaling", true)
+        .needs(&["PodLevelResources", "NodeDeclaredFeatures"])
+        .serves("`resources` and `allocatedResources` in the status of a pod as a whole"),
     ga("InPlacePodVerticalScaling").locked(),
     alpha("InPlacePodVerticalScalingExclusiveCPUs"),
     alpha("InPlacePodVerticalScalingExclusiveMemory"),
@@ -193,7 +205,7 @@ pub const KUBERNETES: &[Gate] = &[
     ga("MatchLabelKeysInPodAffinity").locked(),
     beta("MatchLabelKeysInPodTopologySpread", true),
     beta("MatchLabelKeysInPodTopologySpreadSelectorMerge", true).needs(&["MatchLabelKeysInPodTopologySpread"]),
-    beta("MaxUnavailableStatefulSet", false),
+    beta("MaxUnavailableStatefulSet", false).serves("`updateStrategy.rollingUpdate.maxUnavailable` of StatefulSets"),
     alpha("MemoryQoS"),
     ga("MultiCIDRServiceAllocator").locked(),
     ga("MutableCSINodeAllocatableCount").locked(),
@@ -201,7 +213,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("MutablePodResourcesForSuspendedJobs", true),
     beta("MutableSchedulingDirectivesForSuspendedJobs", true),
     ga("NFTablesProxyMode").locked(),
-    beta("NodeDeclaredFeatures", true),
+    beta("NodeDeclaredFeatures", true).serves("`status.declaredFeatures` of nodes"),
     ga("NodeInclusionPolicyInPodTopologySpread").locked(),
     ga("NodeLogQuery").locked(),
     ga("NodeSwap").locked(),
@@ -214,7 +226,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("PodCertificateRequest", false),
     beta("PodDeletionCost", true),
     alpha("PodLevelResourceManagers").needs(&["PodLevelResources"]),
-    beta("PodLevelResources", true),
+    beta("PodLevelResources", true).serves("`resources` of a pod as a whole"),
     ga("PodLifecycleSleepAction").locked(),
     ga("PodLifecycleSleepActionAllowZero").locked(),
     alpha("PodLogsQuerySplitStreams"),
@@ -236,7 +248,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("RelaxedServiceNameValidation", true),
     beta("ReloadKubeletClientCAFile", true),
     beta("ReloadKubeletServerCertificateFile", true),
-    beta("ResourceHealthStatus", true),
+    beta("ResourceHealthStatus", true).serves("`allocatedResourcesStatus` of containers"),
     beta("ResourceHealthStatusMessage", true).needs(&["ResourceHealthStatus"]),
     beta("RestartAllContainersOnContainerExits", true).needs(&["ContainerRestartRules", "NodeDeclaredFeatures"]),
     beta("RotateKubeletServerCertificate", true),

@@ -94,7 +94,7 @@ fn a_known_gate_is_accepted_and_warned_of_where_it_asks_for_a_difference() {
     for (component, values, expected) in [
         ("kube-apiserver", &["", "WatchList=true,"][..], vec![]),
         ("kube-apiserver", &["kube:WatchList=true,kube:OpenAPIEnums=1"], vec![]),
-        ("kube-apiserver", &["WatchList=false"], vec![no_effect("kube-apiserver", "WatchList=false")]),
+        ("kube-apiserver", &["OpenAPIEnums=false"], vec![no_effect("kube-apiserver", "OpenAPIEnums=false")]),
         // The later one counts.
         ("kube-apiserver", &["WatchList=false", " WatchList = T "], vec![]),
         ("kube-scheduler", &["AllAlpha=true"], vec![no_effect("kube-scheduler", "AllAlpha=true")]),
@@ -152,8 +152,64 @@ fn a_gate_that_switches_something_is_no_cause_for_a_warning() {
     ] {
         assert_eq!(scale_to_zero("kube-apiserver", values), expected, "{values}");
     }
-    let all: Vec<&Gate> = LIBRARIES.iter().chain(KUBERNETES).collect();
-    assert!(SWITCHES.iter().all(|(name, _)| all.iter().any(|gate| gate.name == *name)));
+    let on = enabled("kube-apiserver", &asked("HPAScaleToZero=true,WatchList=false"));
+    assert!(on.contains("HPAScaleToZero") && !on.contains("WatchList") && on.contains("SidecarContainers"));
+}
+
+/// Returns the page about gates: those that switch something, and then the names of the others.
+fn page() -> String {
+    let all: BTreeMap<&str, &Gate> = LIBRARIES.iter().chain(KUBERNETES).map(|gate| (gate.name, gate)).collect();
+    let mut page = PREFACE.to_owned();
+    let stage = |gate: &Gate| format!("{:?}", gate.stage);
+    let value = |gate: &Gate| if gate.default { "on" } else { "off" };
+    for gate in all.values().filter(|gate| !gate.switches_in.is_empty()) {
+        let (component, what) = (gate.switches_in, gate.switches);
+        page += &format!("| `{}` | {} | {} | `{component}` | {what} |\n", gate.name, stage(gate), value(gate));
+    }
+    page += OTHERS;
+    for gate in all.values().filter(|gate| gate.switches_in.is_empty()) {
+        let locked = if gate.is_locked { ", locked" } else { "" };
+        page += &format!("| `{}` | {} | {}{locked} |\n", gate.name, stage(gate), value(gate));
+    }
+    page
+}
+
+const PREFACE: &str = "\
+# Feature gates
+
+`--feature-gates` of each component knows the gates of Kubernetes v1.36, their stages and their defaults, and refuses an unknown
+name, a value for a gate that is locked, and a gate without those that it needs. The table is
+`component-base/src/options/feature_gates/table.rs`; a test compares it with this page.
+
+## Gates that switch something here
+
+A field whose gate is off is dropped when an object is created or updated, unless the stored object has it already
+(`apiserver/strategy/src/gates.rs`).
+
+    $ orrery up --apiserver-arg=feature-gates=MaxUnavailableStatefulSet=true
+    $ kubectl apply -f web.yaml
+    statefulset.apps/web created
+    $ kubectl get statefulset web -o jsonpath='{.spec.updateStrategy.rollingUpdate}'
+    {\"maxUnavailable\":2,\"partition\":0}
+
+Without the flag, the last line is `{\"partition\":0}`.
+
+| gate | stage | default | switches in | what |
+|---|---|---|---|---|
+";
+
+const OTHERS: &str = "
+## Gates without effect
+
+A component accepts these, and logs a warning when one gets another value than its default.
+
+| gate | stage | default |
+|---|---|---|
+";
+
+#[test]
+fn the_page_about_gates_is_true() {
+    expect_test::expect_file!["../../../../docs/feature-gates.md"].assert_eq(&page());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/apps/v1 and to `SetDefaults_ReplicationController`.
 
 use super::DefaultValue::{Int, Text};
-use super::Row::{self, Each, Fix, In, InNew, Off, Set, SetIf};
+use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
 use super::{Members, is_unset, map_in, pod, text, volume};
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ pub const STATEFUL_SET: &[Row] = &[In(
             &[
                 SetIf(|strategy| is_unset(strategy, "type"), "rollingUpdate", super::DefaultValue::Empty),
                 Set("type", Text("RollingUpdate")),
-                In("rollingUpdate", &[Off("maxUnavailable"), Set("partition", Int(0))]),
+                In("rollingUpdate", &[Set("partition", Int(0))]),
             ],
         ),
         InNew(

@@ -39,7 +39,7 @@ const EXCLUDED: &[(&str, &[&str], &str)] = &[
     ("QuobyteVolumeSource", &["user"], UNWRITTEN),
     ("ResourceFieldSelector", &["divisor"], "written by decoding, as \"0\", which means one"),
     ("ResourceRequirements", &["requests"], "follow from limits, which are not there"),
-    ("RollingUpdateStatefulSetStrategy", &["maxUnavailable"], "dropped, as long as its feature is off"),
+    ("RollingUpdateStatefulSetStrategy", &["maxUnavailable"], "dropped by the strategy, as long as its feature is off"),
     ("SecurityContext", &["capabilities", "runAsUser"], UNWRITTEN),
     ("ServiceAccountTokenProjection", &["audience"], UNWRITTEN),
     ("ServiceSpec", &["allocateLoadBalancerNodePorts"], "given where the type is LoadBalancer"),
