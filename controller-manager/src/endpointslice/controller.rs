@@ -4,6 +4,7 @@
 
 use super::desired::backends;
 use super::plan::{MANAGER, Observed, plan};
+use super::topology;
 use super::tracker::{Tracker, service_key};
 use crate::service;
 use client::reconcile::Reconciler;
@@ -68,8 +69,12 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, setup.settings.endpoints.concurrent_service_endpoint_syncs, controller)
 }
 
-/// Adds the services of a node's pods. Endpoints wait for the node of their pod, and its labels have their zone.
+/// Adds the services of a node's pods. Endpoints wait for the node of their pod, and its labels have their zone. Adds also the
+/// services whose hints depend on the CPU of all nodes.
 fn on_node(event: &Event<Node>, queue: &WorkQueue<String>, pods: &Lister<Pod>, services: &Lister<Service>) {
+    if !matches!(event, Event::Updated { old, new } if !topology::concerns_hints(old, new)) {
+        services.filter("", topology::is_auto).iter().for_each(|service| queue.add(service.key()));
+    }
     if matches!(event, Event::Updated { old, new } if old.metadata.labels == new.metadata.labels) {
         return;
     }
@@ -97,7 +102,11 @@ impl Reconciler for Controller {
         }
         let slices = slices.into_iter().filter(|slice| !slice.is_deleting()).collect();
         let backends = backends(&service, &pods, |node| self.nodes.get("", node));
-        Some(Observed { service, backends, slices, max_per_slice: self.max_per_slice })
+        let shares = match topology::is_auto(&service) {
+            true => topology::shares(self.nodes.filter("", |_| true).iter().map(|node| &**node)),
+            false => None,
+        };
+        Some(Observed { service, backends, slices, max_per_slice: self.max_per_slice, shares })
     }
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {

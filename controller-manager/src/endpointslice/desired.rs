@@ -10,7 +10,7 @@ use proto::kinds::api::discovery::v1::{Endpoint, EndpointConditions, EndpointHin
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// The address type and ports that all endpoints of one slice share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,6 +4,7 @@
 
 pub mod desired;
 pub mod packing;
+pub mod topology;
 pub mod tracker;
 pub mod plan;
 pub mod controller;

@@ -6,6 +6,7 @@
 
 use super::desired::{Backends, Desired, Group, Port};
 use super::packing::{Packing, pack};
+use super::topology::{self, Outcome, Shares};
 use super::tracker::{MANAGED_BY, SERVICE_NAME};
 use crate::service;
 use client::{Action, Plan};
@@ -26,6 +27,8 @@ pub struct Observed {
     /// This controller's slices of the service that are not being deleted.
     pub slices: Vec<Arc<EndpointSlice>>,
     pub max_per_slice: usize,
+    /// The zones' shares of the CPU, for a Service that asks for hints by them.
+    pub shares: Shares,
 }
 
 /// The slices to create, update and delete, before creations reuse deleted slices.
@@ -38,6 +41,7 @@ struct Changes {
 
 pub fn plan(observed: &Observed) -> Plan {
     let mut desired: Desired = observed.backends.desired.clone();
+    let events: Vec<Action> = add_hints(observed, &mut desired);
     let mut changes = Changes::default();
     let mut by_group: BTreeMap<Group, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in &observed.slices {
@@ -54,8 +58,24 @@ pub fn plan(observed: &Observed) -> Plan {
     }
     changes.reuse_deleted(&observed.service);
     let mut plan = changes.into_plan();
+    plan.actions.extend(events);
     plan.actions.extend(warn_of_skipped(observed));
     plan
+}
+
+/// Gives the endpoints of each family hints by topology. Returns the events about it.
+fn add_hints(observed: &Observed, desired: &mut Desired) -> Vec<Action> {
+    let service = &*observed.service;
+    let outcome = |family: &str, desired: &mut Desired| {
+        let existing: Vec<_> = observed.slices.iter().filter(|slice| slice.address_type == family).cloned().collect();
+        topology::apply(service, family, desired, &existing, &observed.shares)
+    };
+    let outcomes = service::ip_families(service).into_iter().filter_map(|family| outcome(family, desired));
+    let event = |outcome| match outcome {
+        Outcome::Enabled(message) => actions::normal(service, "TopologyAwareHintsEnabled", message),
+        Outcome::Disabled(message) => actions::warning(service, "TopologyAwareHintsDisabled", message),
+    };
+    outcomes.map(event).collect()
 }
 
 /// Warns of pods whose node is not in the cache.
@@ -236,7 +256,8 @@ mod tests {
             desired.entry(group).or_default().extend(endpoints);
         }
         let backends = Backends { desired, on_unknown_nodes: Vec::new() };
-        let observed = Observed { service: service(), backends, slices: slices.to_vec(), max_per_slice: 3 };
+        let observed =
+            Observed { service: service(), backends, slices: slices.to_vec(), max_per_slice: 3, shares: None };
         plan(&observed).actions.iter().map(ToString::to_string).collect()
     }
 

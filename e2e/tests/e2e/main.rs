@@ -61,6 +61,7 @@ mod stateful_sets;
 mod stolen_credentials;
 mod streams;
 mod student_commands;
+mod topology_hints;
 mod tour;
 mod traced;
 mod two_servers;
