@@ -87,7 +87,7 @@ const SERVICES: &[Flag] = &[
     works("mirroring-concurrent-service-endpoint-syncs", Int, "5"),
     works("mirroring-endpointslice-updates-batch-period", Duration, ""),
     works("mirroring-max-endpoints-per-subset", Int, "1000"),
-    none("service-cluster-ip-range", Text, ""),
+    works("service-cluster-ip-range", Text, ""),
 ];
 
 const NODES: &[Flag] = &[

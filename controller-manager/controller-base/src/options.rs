@@ -62,6 +62,9 @@ pub struct Settings {
     /// Ranges of all pods' addresses, one per address family
     #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "10.244.0.0/16")]
     pub cluster_cidr: Vec<IpNet>,
+    /// Ranges of Services; no node gets addresses of them for its pods
+    #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, value_name = "CIDR")]
+    pub service_cluster_ip_range: Vec<IpNet>,
     /// Prefix length of a node's IPv4 range
     #[arg(long, default_value_t = 24)]
     pub node_cidr_mask_size: u8,

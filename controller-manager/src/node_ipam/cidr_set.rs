@@ -5,6 +5,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 /// Limit on the bits that number the node CIDRs, as in Kubernetes.
 const MAX_BITS: u8 = 16;
@@ -14,6 +15,8 @@ pub struct CidrSet {
     cluster_cidr: IpNet,
     node_mask_size: u8,
     allocated: BTreeSet<u32>,
+    /// Parts that no node gets, because they are addresses of Services.
+    reserved: Vec<RangeInclusive<u32>>,
     /// Index at which the search for a free CIDR begins, so that a released one is not allocated again at once.
     next: u32,
 }
@@ -31,7 +34,8 @@ impl CidrSet {
         let bits = node_mask_size.checked_sub(cluster_cidr.prefix_len());
         match bits {
             Some(bits) if bits <= MAX_BITS && node_mask_size <= cluster_cidr.max_prefix_len() => {
-                Ok(Self { cluster_cidr: cluster_cidr.trunc(), node_mask_size, allocated: BTreeSet::new(), next: 0 })
+                let (allocated, reserved) = (BTreeSet::new(), Vec::new());
+                Ok(Self { cluster_cidr: cluster_cidr.trunc(), node_mask_size, allocated, reserved, next: 0 })
             }
             _ => Err(InvalidMaskSize { cluster_cidr, node_mask_size }),
         }
@@ -44,10 +48,23 @@ impl CidrSet {
     /// Allocates the next free CIDR; `None` if there is none.
     pub fn allocate(&mut self) -> Option<IpNet> {
         let count = self.count();
-        let free = (0..count).map(|i| (self.next + i) % count).find(|i| !self.allocated.contains(i))?;
+        let is_reserved = |i: &u32| self.reserved.iter().any(|range| range.contains(i));
+        let mut parts = (0..count).map(|i| (self.next + i) % count);
+        let free = parts.find(|i| !self.allocated.contains(i) && !is_reserved(i))?;
         self.allocated.insert(free);
         self.next = (free + 1) % count;
         Some(self.cidr(free))
+    }
+
+    /// Keeps every part that overlaps a range from nodes.
+    pub fn reserve(&mut self, range: &IpNet) {
+        let cluster = self.cluster_cidr;
+        if !cluster.contains(&range.network()) && !range.contains(&cluster.network()) {
+            return;
+        }
+        let index = |address: IpAddr, outside: u32| self.index_at(address).unwrap_or(outside);
+        let reserved = index(range.network(), 0)..=index(range.broadcast(), self.count() - 1);
+        self.reserved.push(reserved);
     }
 
     /// Marks a CIDR that a node has already as allocated. Returns false if it is not in this set.
@@ -79,10 +96,15 @@ impl CidrSet {
     }
 
     fn index_of(&self, cidr: &IpNet) -> Option<u32> {
-        if cidr.prefix_len() != self.node_mask_size || !self.cluster_cidr.contains(&cidr.network()) {
+        if cidr.prefix_len() == self.node_mask_size { self.index_at(cidr.network()) } else { None }
+    }
+
+    /// Returns the index of the part that has an address.
+    fn index_at(&self, address: IpAddr) -> Option<u32> {
+        if !self.cluster_cidr.contains(&address) {
             return None;
         }
-        let offset = match (cidr.network(), self.cluster_cidr.network()) {
+        let offset = match (address, self.cluster_cidr.network()) {
             (IpAddr::V4(address), IpAddr::V4(base)) => {
                 u128::from(u32::from(address) - u32::from(base)) >> (32 - u32::from(self.node_mask_size))
             }
@@ -133,6 +155,27 @@ mod tests {
         assert_eq!(shown(set.allocate()), "10.0.3.0/24");
         assert_eq!(shown(set.allocate()), "10.0.0.0/24");
         assert_eq!(shown(set.allocate()), "none");
+    }
+
+    #[test]
+    fn parts_with_addresses_of_services_are_left_out() {
+        for (service_range, expected) in [
+            ("10.0.0.0/24", ["10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24"]),
+            ("10.0.1.0/25", ["10.0.0.0/24", "10.0.2.0/24", "10.0.3.0/24"]),
+            ("10.0.1.128/23", ["10.0.2.0/24", "10.0.3.0/24", "none"]),
+            ("10.0.2.0/23", ["10.0.0.0/24", "10.0.1.0/24", "none"]),
+            ("10.0.0.0/8", ["none", "none", "none"]),
+            ("10.96.0.0/16", ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"]),
+            ("fd00::/112", ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"]),
+        ] {
+            let mut set = CidrSet::new(net("10.0.0.0/22"), 24).unwrap();
+            set.reserve(&net(service_range));
+            set.release(&net("10.0.0.0/24"));
+            assert_eq!([(); 3].map(|()| shown(set.allocate())), expected, "{service_range}");
+        }
+        let mut set = CidrSet::new(net("fd00:10::/56"), 64).unwrap();
+        set.reserve(&net("fd00:10::5:0/112"));
+        assert_eq!(shown(set.allocate()), "fd00:10:0:1::/64");
     }
 
     #[test]

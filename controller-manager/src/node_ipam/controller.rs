@@ -37,12 +37,18 @@ pub struct Observed {
     pub cidrs: Option<Vec<IpNet>>,
 }
 
+/// Makes the set of node CIDRs of each address family, without the addresses of Services.
 pub fn sets(settings: &Settings) -> Result<Vec<CidrSet>, InvalidMaskSize> {
     let prefix = |range: &IpNet| match range {
         IpNet::V4(_) => settings.node_cidr_mask_size_ipv4.unwrap_or(settings.node_cidr_mask_size),
         IpNet::V6(_) => settings.node_cidr_mask_size_ipv6,
     };
-    settings.cluster_cidr.iter().map(|range| CidrSet::new(*range, prefix(range))).collect()
+    let set = |range: &IpNet| {
+        let mut set = CidrSet::new(*range, prefix(range))?;
+        settings.service_cluster_ip_range.iter().for_each(|services| set.reserve(services));
+        Ok(set)
+    };
+    settings.cluster_cidr.iter().map(set).collect()
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -191,6 +197,16 @@ mod tests {
         assert_eq!(text(&mut allocator, "b"), b);
         assert_eq!(text(&mut allocator, "b"), b, "asked again before the cache shows it");
         assert!(text(&mut allocator, "c").contains("10.244.2.0/24"));
+    }
+
+    #[test]
+    fn no_node_gets_addresses_of_services() {
+        let range = |text: &str| vec![text.parse().unwrap()];
+        let (cluster_cidr, service_cluster_ip_range) = (range("10.0.0.0/16"), range("10.0.0.0/23"));
+        let settings =
+            Settings { cluster_cidr, service_cluster_ip_range, node_cidr_mask_size: 24, ..Settings::default() };
+        let mut allocator = Allocator { sets: sets(&settings).unwrap(), allocated: BTreeMap::new() };
+        assert_eq!(allocator.allocate(&node("a", None)), Some(range("10.0.2.0/24")));
     }
 
     #[test]
