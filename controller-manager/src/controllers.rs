@@ -25,7 +25,9 @@ use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::networking::v1::{IPAddress, ServiceCIDR};
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
-use proto::kinds::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment, VolumeAttributesClass};
+use proto::kinds::api::storage::v1::{
+    CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
 use volumes::volume::{binder, ephemeral, expand, protection, simulated};
 use volumes::{attach_detach, csi_attacher};
 use workloads::{
@@ -433,12 +435,14 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
             "simulated_volumes",
             "simulated_volume_resizes",
             "simulated_volume_modifications",
+            "simulated_volume_capacities",
         ],
         informers: &[
             triggers::<PersistentVolumeClaim>(),
             triggers::<PersistentVolume>(),
             triggers::<VolumeAttributesClass>(),
-            reads::<StorageClass>(),
+            triggers::<StorageClass>(),
+            triggers::<CSIStorageCapacity>().in_namespace(simulated::capacity::NAMESPACE),
             reads::<Node>(),
         ],
         on_by_default: true,

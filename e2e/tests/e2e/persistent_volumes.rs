@@ -79,6 +79,14 @@ metadata: {name: unmet}
 spec: {storageClassName: full, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 "#;
 
+/// A claim that the class has room for.
+const MET: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: met}
+spec: {storageClassName: full, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}
+"#;
+
 #[test]
 fn claims_keep_their_data_and_volumes_their_claims() {
     let directory = tempfile::tempdir().unwrap();
@@ -91,6 +99,7 @@ fn claims_keep_their_data_and_volumes_their_claims() {
     a_retained_volume_is_given_to_nobody(&kubectl);
     an_ephemeral_claim_lives_as_long_as_its_pod(&kubectl);
     a_full_class_says_so(&kubectl);
+    the_free_capacity_is_published(&kubectl);
     cluster.stop();
 }
 
@@ -186,4 +195,14 @@ fn a_full_class_says_so(kubectl: &Kubectl) {
                are in use";
     recorded(kubectl, "unmet", "ProvisioningFailed", why);
     kubectl.ok("delete pvc unmet");
+}
+
+fn the_free_capacity_is_published(kubectl: &Kubectl) {
+    let path = "--output=jsonpath={.items[?(@.storageClassName==\"full\")].capacity}";
+    let free = || kubectl.ok_args(&["get", "csistoragecapacities", "--namespace=kube-system", path]);
+    wait::until("the class is empty", || free() == "10Mi");
+    apply(kubectl, MET);
+    wait::until("a volume takes its part", || free() == "6Mi");
+    kubectl.ok("delete pvc met");
+    wait::until("the part is free again", || free() == "10Mi");
 }

@@ -188,6 +188,7 @@ pub const COMPONENTS: &[RoleRow] = &[
         &[
             "create,delete,list,update core persistentvolumes",
             "update core persistentvolumeclaims,persistentvolumeclaims/status",
+            "create,update storage.k8s.io csistoragecapacities",
             EVENTS,
         ],
     ),

@@ -3,9 +3,8 @@
 //! Volumes cost nothing and have no size on any disk: kubelet-sim keeps the files of a volume by its uid. A class may limit
 //! how much there is, say how long a call takes, spread volumes over zones, and let calls fail.
 //!
-//! Read `parameters` (what a class may say), `call` (how a call goes), then `provision`, `delete`, `resize` and
-//! `modify`. Corresponds to
-//! the external-provisioner and external-resizer of kubernetes-csi, and to sig-storage-lib-external-provisioner.
+//! Read `parameters` (what a class may say), `call` (how a call goes), then `provision`, `delete`, `resize`, `modify`
+//! and `capacity`. Corresponds to the external-provisioner and external-resizer of kubernetes-csi, and to sig-storage-lib-external-provisioner.
 
 pub mod parameters;
 pub mod call;
@@ -16,6 +15,7 @@ pub mod provision;
 pub mod delete;
 pub mod resize;
 pub mod modify;
+pub mod capacity;
 pub mod controller;
 
 /// Name of the provisioner in classes, claims and events.

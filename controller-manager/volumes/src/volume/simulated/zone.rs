@@ -8,7 +8,8 @@ use proto::kinds::api::core::v1::{
 };
 use proto::kinds::api::storage::v1::StorageClass;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+/// Label of nodes with their zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns the zone of a claim's volume; `None` for a volume that every node reaches. `zones` are the class's parameter; its
 /// allowed topologies choose among them, or are the zones if there is no such parameter.
