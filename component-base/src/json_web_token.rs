@@ -3,11 +3,21 @@
 //! Corresponds to JWTTokenGenerator in pkg/serviceaccount.
 
 use crate::private_key::{PrivateKey, PrivateKeyError};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 /// Issuer of the tokens in Secrets, whatever `--service-account-issuer` says.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+
+/// Returns the id of a public key (`kid`), which tokens and the key set of the API server name.
+pub fn key_id(public: &Jwk) -> String {
+    let material = serde_json::to_vec(&public.algorithm).expect("a key is plain data");
+    URL_SAFE_NO_PAD.encode(Sha256::digest(material))
+}
 
 #[derive(Clone)]
 pub struct SigningKey {
@@ -31,8 +41,10 @@ impl SigningKey {
         })
     }
 
+    /// Signs claims. The token names its key.
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
-        let header = Header { typ: None, ..Header::new(self.algorithm) };
+        let public = Jwk::from_encoding_key(&self.key, self.algorithm).map_err(|error| error.to_string())?;
+        let header = Header { typ: None, kid: Some(key_id(&public)), ..Header::new(self.algorithm) };
         jsonwebtoken::encode(&header, claims, &self.key).map_err(|error| error.to_string())
     }
 }

@@ -6,11 +6,10 @@ use crate::bootstrap::{signer, token_cleaner};
 use crate::certificates::{approving, cleaner, signing};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
-    clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, namespace, node_ipam,
-    node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount, serviceaccount_token,
-    taint_eviction, validatingadmissionpolicy_status,
+    clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, legacy_token_cleaner, namespace, node_ipam, node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount, serviceaccount_token, taint_eviction, ttl, validatingadmissionpolicy_status,
 };
 use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
+use devices::{device_taint_eviction, resource_claim};
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -28,6 +27,7 @@ use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::storage::v1::{
     CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use volumes::volume::{binder, ephemeral, expand, protection, simulated};
 use volumes::{attach_detach, csi_attacher};
 use workloads::{
@@ -376,6 +376,26 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         start: protection::attributes_class::start,
     },
     ControllerDescriptor {
+        name: "ttl-controller",
+        aliases: &["ttl"],
+        service_account: Some("ttl-controller"),
+        component: "ttl-controller",
+        queues: &["ttlcontroller"],
+        informers: &[triggers::<Node>()],
+        on_by_default: true,
+        start: ttl::start,
+    },
+    ControllerDescriptor {
+        name: "legacy-serviceaccount-token-cleaner-controller",
+        aliases: &["legacy-service-account-token-cleaner"],
+        service_account: Some("legacy-service-account-token-cleaner"),
+        component: "legacy-service-account-token-cleaner",
+        queues: &[],
+        informers: &[reads::<ServiceAccount>(), reads::<Secret>(), reads::<Pod>()],
+        on_by_default: true,
+        start: legacy_token_cleaner::start,
+    },
+    ControllerDescriptor {
         name: "ttl-after-finished-controller",
         aliases: &["ttl-after-finished"],
         service_account: Some("ttl-after-finished-controller"),
@@ -424,6 +444,26 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<Pod>(), triggers::<PersistentVolumeClaim>()],
         on_by_default: true,
         start: ephemeral::start,
+    },
+    ControllerDescriptor {
+        name: "resourceclaim-controller",
+        aliases: &["resource-claim-controller"],
+        service_account: Some("resource-claim-controller"),
+        component: "resource_claim",
+        queues: &["resource_claim"],
+        informers: &[triggers::<Pod>(), triggers::<ResourceClaim>(), triggers::<ResourceClaimTemplate>()],
+        on_by_default: true,
+        start: resource_claim::controller::start,
+    },
+    ControllerDescriptor {
+        name: "device-taint-eviction-controller",
+        aliases: &[],
+        service_account: Some("device-taint-eviction-controller"),
+        component: "device-taint-eviction-controller",
+        queues: &["device-taint-eviction-controller"],
+        informers: &[triggers::<Pod>(), triggers::<ResourceClaim>(), triggers::<ResourceSlice>()],
+        on_by_default: true,
+        start: device_taint_eviction::controller::start,
     },
     ControllerDescriptor {
         name: "simulated-volume-provisioner-controller",

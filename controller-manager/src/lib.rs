@@ -21,11 +21,13 @@ pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod taint_eviction;
 pub mod pod_gc;
+pub mod ttl;
 
 // Housekeeping.
 pub mod namespace;
 pub mod serviceaccount;
 pub mod serviceaccount_token;
+pub mod legacy_token_cleaner;
 pub mod root_ca_publisher;
 pub mod clusterrole_aggregation;
 pub mod garbage_collector;

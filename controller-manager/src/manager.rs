@@ -55,6 +55,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     let configz = configz::page(&original, &settings)?;
     selected(CONTROLLERS, &settings.controllers)?;
     settings.signers = settings.signing.signers()?;
+    settings.feature_gates = original.gate_values().clone();
     let client = COMPONENT.connect(&env, &connection)?;
     settings.root_ca_pem = match root_ca_file {
         Some(path) => Some(read_file("root-ca-file", &path)?),

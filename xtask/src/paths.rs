@@ -64,8 +64,8 @@ fn crate_of_row(line: &str) -> &str {
 
 /// Paths are those of the workspace, or below the folder that the row or the page is about.
 fn is_there(root: &Path, row: &str, path: &str) -> bool {
-    let (workloads, volumes) = ("controller-manager/workloads", "controller-manager/volumes");
-    let folders = ["", row, "apiserver", "controller-manager", workloads, volumes, "scheduler", "kubelet-sim"];
+    let below = ["controller-manager/workloads", "controller-manager/volumes", "controller-manager/devices"];
+    let folders = ["", row, "apiserver", "controller-manager", "scheduler", "kubelet-sim"].into_iter().chain(below);
     let is_below = |folder: &str| {
         let folder = root.join(folder);
         holds_a_file(&folder.join(path)) || holds_a_file(&folder.join("src").join(path))

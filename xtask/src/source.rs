@@ -29,6 +29,7 @@ pub const CRATES: &[&str] = &[
     "controller-manager/volumes",
     "controller-manager/simulated-cloud",
     "controller-manager/cloud",
+    "controller-manager/devices",
     "controller-manager",
     "scheduler",
     "kubelet-sim/file-tree",

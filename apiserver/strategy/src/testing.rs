@@ -122,6 +122,22 @@ pub fn update(old: Value, new: Value) -> Vec<String> {
     update_of("", old, new)
 }
 
+/// Returns the object as a creation prepares it.
+pub fn prepared(object: Value) -> Value {
+    let kind = Kind::of(BUILTIN, &object);
+    let mut object = kind.stored(object);
+    kind.with_context("", |context| kind.strategy.prepare_for_create(context, &mut object));
+    object
+}
+
+/// Returns the new object as an update of the object itself prepares it.
+pub fn prepared_update(old: Value, new: Value) -> Value {
+    let kind = Kind::of(BUILTIN, &old);
+    let (old, mut new) = (kind.stored(old), kind.stored(new));
+    kind.with_context("", |context| kind.strategy.prepare_for_update(context, &mut new, &old));
+    new
+}
+
 /// Returns the value at a JSON pointer, and creates missing objects on the way.
 pub fn at<'v>(object: &'v mut Value, pointer: &str) -> &'v mut Value {
     pointer.split('/').skip(1).fold(object, |value, part| match part.parse::<usize>() {

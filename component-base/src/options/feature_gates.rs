@@ -15,6 +15,8 @@ use table::{KUBERNETES, LIBRARIES};
 
 /// Group of a gate whose name has no group.
 const DEFAULT_GROUP: &str = "kube";
+const API_SERVER: &str = "kube-apiserver";
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +38,10 @@ struct Gate {
     needs: &'static [&'static str],
     /// The one component that does not have the gate.
     unknown_to: &'static str,
-    /// The component in which the gate switches something here; empty for a gate without effect.
-    switches_in: &'static str,
-    /// What it switches there.
-    switches: &'static str,
+    /// What the gate switches here in the API server; empty for nothing.
+    serves: &'static str,
+    /// What the gate switches here in the controller manager; empty for nothing.
+    controls: &'static str,
 }
 
 /// Notation of gates on a component's command line.
@@ -109,7 +111,7 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
         }
         enabled.insert(gate.name, *is_on);
         warnings.extend(gate.removal_warning(*is_on));
-        if gate.default != *is_on && gate.switches_in != component {
+        if gate.default != *is_on && gate.switches_in(component).is_empty() {
             warnings
                 .push(format!("--feature-gates: {name}={is_on} is accepted as by {component}, and has no effect here"));
         }
@@ -138,7 +140,8 @@ pub fn enabled(component: &str, asked: &GateValues) -> BTreeSet<&'static str> {
 
 /// Returns what a gate switches here in the named original; `None` if it switches nothing there.
 pub fn switches(component: &str, name: &str) -> Option<&'static str> {
-    known_to(component).get(name).filter(|gate| gate.switches_in == component).map(|gate| gate.switches)
+    let what = known_to(component).get(name)?.switches_in(component);
+    Some(what).filter(|what| !what.is_empty())
 }
 
 /// Returns the values of all gates by default and by `AllAlpha` and `AllBeta`.
@@ -160,6 +163,15 @@ fn known_to(component: &str) -> BTreeMap<&'static str, &'static Gate> {
 }
 
 impl Gate {
+    /// Returns what the gate switches in a component; empty for nothing.
+    fn switches_in(&self, component: &str) -> &'static str {
+        match component {
+            API_SERVER => self.serves,
+            CONTROLLER_MANAGER => self.controls,
+            _ => "",
+        }
+    }
+
     /// Returns the warning about setting a gate that will be removed.
     fn removal_warning(&self, is_on: bool) -> Option<String> {
         let what = match self.stage {

@@ -112,6 +112,11 @@ impl<O: Original> OriginalFlags<O> {
         feature_gates::enabled(O::NAME, &self.gates)
     }
 
+    /// Returns the requested values of feature gates.
+    pub fn gate_values(&self) -> &feature_gates::GateValues {
+        &self.gates
+    }
+
     /// Returns the version to report to clients.
     pub fn version(&self) -> &str {
         &self.version

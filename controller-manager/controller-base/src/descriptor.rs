@@ -3,11 +3,13 @@
 //! Corresponds to ControllerDescriptor in cmd/kube-controller-manager/app.
 
 use crate::context::{Actor, Context, Running};
+use crate::flags::KubeControllerManager;
 use crate::options::Settings;
 use client::reconcile::{self, PeriodicReconciler, Reconciler};
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informer, Informers, Lister, WorkQueue};
 use component_base::env::Env;
+use component_base::options::{Original, feature_gates};
 use proto::{Gvr, Kind};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -151,6 +153,17 @@ impl Setup<'_> {
     /// Returns the client and the event recorder of the row's ServiceAccount. Each call creates a recorder.
     pub fn actor(&self) -> Actor {
         self.context.act_as(self.descriptor.service_account, self.descriptor.component)
+    }
+
+    /// Returns true if all these feature gates are on, which the controller needs. Logs if not.
+    pub fn has_gates(&self, gates: &[&str]) -> bool {
+        let values = &self.settings.feature_gates;
+        let has_all = gates.iter().all(|gate| feature_gates::is_on(KubeControllerManager::NAME, values, gate));
+        if !has_all {
+            let controller = self.descriptor.name;
+            tracing::info!(controller, required_feature_gates = ?gates, "controller is disabled by a feature gate");
+        }
+        has_all
     }
 
     /// Creates the work queues of the row.

@@ -106,15 +106,15 @@ const NODES: &[Flag] = &[
 ];
 
 const HOUSEKEEPING: &[Flag] = &[
-    none("concurrent-device-taint-eviction-syncs", Int, "8"),
+    works("concurrent-device-taint-eviction-syncs", Int, "8"),
     works("concurrent-gc-syncs", Int, "20"),
     works("concurrent-namespace-syncs", Int, "10"),
     works("concurrent-resource-quota-syncs", Int, "5"),
-    none("concurrent-resourceclaim-syncs", Int, "50"),
+    works("concurrent-resourceclaim-syncs", Int, "50"),
     works("concurrent-serviceaccount-token-syncs", Int, "5"),
     works("concurrent-validating-admission-policy-status-syncs", Int, "5"),
     works("enable-garbage-collector", Switch, "true"),
-    none("legacy-service-account-token-clean-up-period", Duration, "8760h0m0s"),
+    works("legacy-service-account-token-clean-up-period", Duration, "8760h0m0s"),
     none("namespace-sync-period", Duration, "5m0s"),
     works("resource-quota-sync-period", Duration, "5m0s"),
     works("root-ca-file", Text, ""),

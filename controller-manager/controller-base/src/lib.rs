@@ -11,6 +11,7 @@ pub mod autoscaler_options;
 pub mod endpoint_options;
 pub mod leader_migration;
 pub mod cloud_options;
+pub mod device_options;
 pub mod options;
 
 // How the manager runs a controller.
@@ -21,8 +22,10 @@ pub mod descriptor;
 // What several controllers need.
 pub mod controller_ref;
 pub mod actions;
+pub mod sequence;
 pub mod pod;
 pub mod pod_template;
+pub mod eviction;
 pub mod indexes;
 pub mod pod_control;
 pub mod discovery;

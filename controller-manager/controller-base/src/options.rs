@@ -5,6 +5,7 @@
 use crate::attach_detach_options::AttachDetachOptions;
 use crate::autoscaler_options::AutoscalerOptions;
 use crate::cloud_options::CloudAccess;
+use crate::device_options::DeviceOptions;
 use crate::endpoint_options::EndpointOptions;
 use crate::flags::KubeControllerManager;
 use crate::leader_migration::LeaderMigrationOptions;
@@ -12,6 +13,7 @@ use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
 use component_base::duration::parse_duration;
 use component_base::json_web_token::SigningKey;
+use component_base::options::feature_gates::GateValues;
 use component_base::options::{
     self, CertDirOptions, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions,
 };
@@ -149,6 +151,9 @@ pub struct Settings {
     /// Ask the provisioners of classes for volumes
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub enable_dynamic_provisioning: bool,
+    /// How long a token in a secret has to be unused before it is marked invalid, and marked before it is deleted
+    #[arg(long, default_value = "8760h", value_parser = parse_duration)]
+    pub legacy_service_account_token_clean_up_period: Duration,
     #[command(flatten)]
     pub endpoints: EndpointOptions,
     #[command(flatten)]
@@ -156,10 +161,15 @@ pub struct Settings {
     #[command(flatten)]
     pub attach_detach: AttachDetachOptions,
     #[command(flatten)]
+    pub devices: DeviceOptions,
+    #[command(flatten)]
     pub signing: SigningOptions,
     /// The authorities that sign, read from the files that the flags name
     #[arg(skip)]
     pub signers: Signers,
+    /// The requested values of feature gates
+    #[arg(skip)]
+    pub feature_gates: GateValues,
     /// Key that signs the tokens in secrets
     #[arg(skip)]
     pub service_account_key: Option<SigningKey>,

@@ -7,6 +7,7 @@
 use crate::actions;
 use crate::context::Actor;
 use crate::controller_ref::concerned_controllers;
+use crate::sequence::apply_in_sequence;
 use client::{
     Action, ApplyError, Client, ConsistencyStore, Error, Event, ListOptions, Lister, Plan, ReconcileError, Stale,
     UidExpectations, apply,
@@ -217,13 +218,12 @@ pub async fn apply_and_record_versions(
     owner_uid: &str,
     actions: &[Action],
 ) -> Result<(), ApplyError> {
-    for action in actions {
-        let answers = apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
-        if let (Some(gvr), Some(answer)) = (action.gvr(), answers.first()) {
+    apply_in_sequence(actor, actions, |action, answer| {
+        if let (Some(gvr), Ok(answer)) = (action.gvr(), answer) {
             consistency.answered(key, owner_uid, gvr, answer);
         }
-    }
-    Ok(())
+    })
+    .await
 }
 
 /// Carries out one plan.

@@ -2,13 +2,14 @@
 //!
 //! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
 
-use super::plan::{Eviction, Observed, eviction, plan};
+use super::plan::{Observed, eviction, plan};
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Event, Lister, Plan, apply};
 use component_base::env::Env;
 use component_base::metrics::{Counters, Histograms};
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
+use controller_base::eviction::Eviction;
 use controller_base::indexes::{self, PODS_BY_NODE};
 use controller_base::pod;
 use jiff::Timestamp;

@@ -5,13 +5,13 @@
 //! together; here they count from the taint's timeAdded or the pod's binding, whichever is later, so that a restart
 //! of the controller does not prolong them.
 
-use client::{Action, DeleteOptions, Patch, Plan};
-use controller_base::{actions, clock, pod};
+use client::Plan;
+use controller_base::eviction::{Eviction, Words};
+use controller_base::{clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint, Toleration};
 use proto::scheduling::tolerations::tolerates;
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -24,40 +24,16 @@ pub struct Observed {
     pub was_scheduled: bool,
 }
 
-/// The time of a pod's eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Eviction {
-    Never,
-    At(Timestamp),
-}
-
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let pod = &*observed.pod;
-    match eviction(observed) {
-        _ if pod.is_deleting() || pod::is_terminal(pod) => Plan::default(),
-        Eviction::Never if observed.was_scheduled => {
-            let message = format!("Cancelling deletion of Pod {}", pod.key());
-            Plan::of([actions::normal(pod, "TaintManagerEviction", message)])
-        }
-        Eviction::Never => Plan::default(),
-        Eviction::At(time) if time > now => {
-            Plan { actions: Vec::new(), requeue_after: Some(clock::until(time, now).max(clock::TICK)) }
-        }
-        Eviction::At(_) => Plan::of(evict(pod, now)),
-    }
-}
-
-fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
-    let condition = json!({
-        "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": clock::stamp(now)
-    });
-    let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
-    vec![
-        actions::normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {}", pod.key())),
-        Action::patch_status::<Pod>(pod.namespace(), pod.name(), Patch::Strategic(patch)),
-        actions::delete(pod, DeleteOptions::with_uid(pod.uid())),
-    ]
+    let words = Words {
+        event: "TaintManagerEviction",
+        marking: format!("Marking for deletion Pod {}", pod.key()),
+        cancelling: format!("Cancelling deletion of Pod {}", pod.key()),
+        reason: "DeletionByTaintManager",
+        message: "Taint manager: deleting due to NoExecute taint",
+    };
+    controller_base::eviction::plan(pod, eviction(observed), observed.was_scheduled, now, &words)
 }
 
 pub fn eviction(observed: &Observed) -> Eviction {

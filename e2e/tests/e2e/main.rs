@@ -26,6 +26,7 @@ mod credentials;
 mod custom_resources;
 mod daemon_sets;
 mod determinism;
+mod devices;
 mod disk;
 mod dual_stack;
 mod encryption;

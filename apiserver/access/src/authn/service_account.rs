@@ -2,10 +2,8 @@
 //!
 //! Corresponds to pkg/serviceaccount and pkg/registry/core/serviceaccount/storage/token.go.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cacher::lookup::{Lookup, ObjectKey};
-use component_base::json_web_token::SigningKey;
+use component_base::json_web_token::{SigningKey, key_id};
 use jiff::Timestamp;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
@@ -244,8 +242,7 @@ impl Verifier {
 
     fn of_jwk(algorithm: Algorithm, mut jwk: Jwk) -> Result<Self, KeyError> {
         let key = DecodingKey::from_jwk(&jwk).map_err(|e| KeyError(e.to_string()))?;
-        let public = serde_json::to_vec(&jwk.algorithm).expect("a key is plain data");
-        jwk.common.key_id = Some(URL_SAFE_NO_PAD.encode(Sha256::digest(&public)));
+        jwk.common.key_id = Some(key_id(&jwk));
         jwk.common.public_key_use = Some(jsonwebtoken::jwk::PublicKeyUse::Signature);
         Ok(Self { algorithm, key, jwk })
     }

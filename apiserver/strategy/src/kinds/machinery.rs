@@ -124,6 +124,8 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "resourceslices",
         generation: SPEC,
+        create: devices::taints::date_new,
+        update: devices::taints::date,
         validate: devices::slice::create,
         revalidates: false,
         validate_update: devices::slice::update,

@@ -7,7 +7,7 @@
 use super::{Gate, Stage};
 
 const fn gate(name: &'static str, stage: Stage, default: bool) -> Gate {
-    Gate { name, stage, default, is_locked: false, needs: &[], unknown_to: "", switches_in: "", switches: "" }
+    Gate { name, stage, default, is_locked: false, needs: &[], unknown_to: "", serves: "", controls: "" }
 }
 
 const fn alpha(name: &'static str) -> Gate {
@@ -42,14 +42,19 @@ impl Gate {
 
     /// Says what the gate switches in the API server.
     const fn serves(self, what: &'static str) -> Self {
-        Self { switches_in: "kube-apiserver", switches: what, ..self }
+        Self { serves: what, ..self }
+    }
+
+    /// Says what the gate switches in the controller manager.
+    const fn controls(self, what: &'static str) -> Self {
+        Self { controls: what, ..self }
     }
 }
 
 /// Gates of the libraries that all components use.
 pub const LIBRARIES: &[Gate] = &[
     beta("APIResponseCompression", true).serves("answers with gzip"),
-    beta("APIServerIdentity", true),
+    beta("APIServerIdentity", true).controls("with `StorageVersionAPI`: the controller that deletes versions of servers that are gone"),
     ga("APIServerTracing").locked(),
     alpha("APIServingWithRoutine"),
     deprecated("AggregatedDiscoveryRemoveBetaType", true).locked(),
@@ -89,7 +94,7 @@ pub const LIBRARIES: &[Gate] = &[
     deprecated("SeparateCacheWatchRPC", false).locked(),
     alpha("ShardedListAndWatch"),
     beta("SizeBasedListCostEstimate", true),
-    alpha("StorageVersionAPI").needs(&["APIServerIdentity"]),
+    alpha("StorageVersionAPI").needs(&["APIServerIdentity"]).controls("the controller that deletes versions of servers that are gone"),
     beta("StorageVersionHash", true),
     ga("StructuredAuthenticationConfiguration").locked(),
     beta("StructuredAuthenticationConfigurationEgressSelector", true),
@@ -125,7 +130,7 @@ pub const KUBERNETES: &[Gate] = &[
     alpha("ClientsAllowCBOR"),
     beta("ClientsAllowTLSCacheGC", true),
     alpha("ClientsPreferCBOR"),
-    beta("ClusterTrustBundle", false),
+    beta("ClusterTrustBundle", false).controls("the controller that publishes the authority of the API server's certificate"),
     beta("ClusterTrustBundleProjection", false).needs(&["ClusterTrustBundle"]),
     beta("ContainerCheckpoint", true),
     beta("ContainerRestartRules", true).serves("`restartPolicy` and `restartPolicyRules` of single containers"),
@@ -139,7 +144,7 @@ pub const KUBERNETES: &[Gate] = &[
         .needs(&["DRAResourceClaimDeviceStatus"])
         .serves("conditions that a device waits for before a pod is bound"),
     beta("DRADeviceTaintRules", false).needs(&["DRADeviceTaints"]),
-    beta("DRADeviceTaints", true).serves("`taints` of devices, and `tolerations` of requests"),
+    beta("DRADeviceTaints", true).serves("`taints` of devices, and `tolerations` of requests").controls("the controller that evicts pods from tainted devices"),
     beta("DRAExtendedResource", true).serves("`extendedResourceName` of DeviceClasses"),
     alpha("DRAListTypeAttributes"),
     alpha("DRANodeAllocatableResources"),
@@ -223,7 +228,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("PLEGOnDemandRelist", true),
     alpha("PersistentVolumeClaimUnusedSinceTime"),
     alpha("PodAndContainerStatsFromCRI"),
-    beta("PodCertificateRequest", false),
+    beta("PodCertificateRequest", false).controls("the controller that deletes old requests"),
     beta("PodDeletionCost", true),
     alpha("PodLevelResourceManagers").needs(&["PodLevelResources"]),
     beta("PodLevelResources", true).serves("`resources` of a pod as a whole"),
@@ -275,7 +280,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("StatefulSetSemanticRevisionComparison", true),
     alpha("StorageCapacityScoring"),
     deprecated("StorageNamespaceIndex", true),
-    beta("StorageVersionMigrator", false),
+    beta("StorageVersionMigrator", false).controls("the controller that rewrites stored objects"),
     ga("StreamingCollectionEncodingToJSON").locked(),
     ga("StreamingCollectionEncodingToProtobuf").locked(),
     beta("StrictIPCIDRValidation", true),

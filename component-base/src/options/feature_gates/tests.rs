@@ -162,12 +162,15 @@ fn page() -> String {
     let mut page = PREFACE.to_owned();
     let stage = |gate: &Gate| format!("{:?}", gate.stage);
     let value = |gate: &Gate| if gate.default { "on" } else { "off" };
-    for gate in all.values().filter(|gate| !gate.switches_in.is_empty()) {
-        let (component, what) = (gate.switches_in, gate.switches);
-        page += &format!("| `{}` | {} | {} | `{component}` | {what} |\n", gate.name, stage(gate), value(gate));
+    let is_switch = |gate: &&&Gate| !gate.serves.is_empty() || !gate.controls.is_empty();
+    for gate in all.values().filter(is_switch) {
+        let in_each = [API_SERVER, CONTROLLER_MANAGER].map(|component| (component, gate.switches_in(component)));
+        for (component, what) in in_each.iter().filter(|(_, what)| !what.is_empty()) {
+            page += &format!("| `{}` | {} | {} | `{component}` | {what} |\n", gate.name, stage(gate), value(gate));
+        }
     }
     page += OTHERS;
-    for gate in all.values().filter(|gate| gate.switches_in.is_empty()) {
+    for gate in all.values().filter(|gate| !is_switch(gate)) {
         let locked = if gate.is_locked { ", locked" } else { "" };
         page += &format!("| `{}` | {} | {}{locked} |\n", gate.name, stage(gate), value(gate));
     }

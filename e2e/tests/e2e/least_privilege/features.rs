@@ -52,6 +52,10 @@ pub const FEATURES: &[Feature] = &[
     ),
     feature("a node gets a pod CIDR", Objects("", "nodes", "", |all| has(all, SILENT_NODE, "/spec/podCIDR"))),
     feature(
+        "a node is told how long it may cache",
+        Objects("", "nodes", "", |all| has(all, SILENT_NODE, "/metadata/annotations/node.alpha.kubernetes.io~1ttl")),
+    ),
+    feature(
         "a silent node is tainted",
         Objects("", "nodes", "", |all| {
             items(named(all, SILENT_NODE), "/spec/taints")
@@ -63,6 +67,10 @@ pub const FEATURES: &[Feature] = &[
         Objects("", "pods", "default", |all| has(all, "on-silent-node", "/metadata/deletionTimestamp")),
     ),
     feature("a volume is attached", Objects("", "nodes", "", |all| has(all, "node-0", "/status/volumesAttached/0"))),
+    feature(
+        "a template makes a ResourceClaim",
+        Objects("resource.k8s.io", "resourceclaims", "default", |all| any_owned_by(all, "with-claim")),
+    ),
     feature("a deleted pod ends", Objects("", "pods", "default", |all| !is_there(all, "to-delete"))),
     feature("a pod without a node is deleted", Objects("", "pods", "default", |all| !is_there(all, "orphan"))),
     // Workloads.

@@ -61,7 +61,8 @@ fn daemon_set(name: &str) -> Value {
 
 /// Returns all objects, in the order in which they are created.
 pub fn objects() -> Vec<Value> {
-    [accounts(), nodes_and_pods(), volumes(), controllers(), services(), housekeeping(), certificates()].concat()
+    [accounts(), nodes_and_pods(), volumes(), devices(), controllers(), services(), housekeeping(), certificates()]
+        .concat()
 }
 
 /// Returns a volume of the simulated driver, its claim, and a pod that uses it.
@@ -78,6 +79,15 @@ fn volumes() -> Vec<Value> {
         object("v1", "PersistentVolumeClaim", "default", "disk", json!({"spec": claim})),
         object("v1", "PersistentVolume", "", "disk", json!({"spec": volume})),
         pod("with-volume", json!({"nodeName": "node-0", "volumes": source})),
+    ]
+}
+
+/// Returns a template of claims, and a pod that waits for its claim.
+fn devices() -> Vec<Value> {
+    let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "gpus"}]);
+    vec![
+        object("resource.k8s.io/v1", "ResourceClaimTemplate", "default", "gpus", json!({"spec": {"spec": {}}})),
+        pod("with-claim", json!({"schedulingGates": [{"name": "example.com/never"}], "resourceClaims": claims})),
     ]
 }
 

@@ -8,6 +8,7 @@ pub mod claim;
 mod expressions;
 mod identifiers;
 pub mod slice;
+pub mod taints;
 
 use super::at::{At, Errors};
 use super::resource_names::is_extended;

@@ -1,0 +1,7 @@
+//! The device taint eviction controller deletes pods that use devices with NoExecute taints which their claims do not tolerate, or
+//! no longer.
+//!
+//! Corresponds to pkg/controller/devicetainteviction.
+
+pub mod eviction;
+pub mod controller;

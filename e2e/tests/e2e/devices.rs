@@ -1,0 +1,179 @@
+//! Tests with a stock `kubectl` that pods get claims from templates, that claims are reserved and released, and that pods leave
+//! tainted devices.
+
+use crate::program;
+use e2e::kubectl::Kubectl;
+use e2e::processes::{Cluster, Start, free_ports};
+use e2e::store::Store;
+use e2e::wait;
+use serde_json::{Value, json};
+
+const NODES: &str = r"
+name: gpu
+devices:
+- driver: gpu.example.com
+  name: gpu
+  count: 4
+";
+
+#[test]
+fn devices_are_claimed_released_and_tainted() {
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = directory.path().join("nodes.yaml");
+    std::fs::write(&nodes, NODES).unwrap();
+    let flag = format!("--node-template={}", nodes.display());
+    let (directory, store, port) = (directory.path(), Store::Memory, free_ports());
+    let cluster = Cluster::start(&Start { program: program(), directory, store, nodes: 1, port, flags: &[&flag] });
+    let kubectl = cluster.kubectl();
+    a_template_that_comes_late(&kubectl);
+    a_claim_goes_with_its_pod(&kubectl);
+    a_shared_claim_is_free_after_its_last_pod(&kubectl);
+    a_tainted_device_loses_its_pods(&kubectl);
+    cluster.stop();
+}
+
+fn create(kubectl: &Kubectl, object: &Value) {
+    kubectl.with_input("create -f -", &object.to_string()).succeeded();
+}
+
+fn request() -> Value {
+    json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}})
+}
+
+/// Creates a pod on the node, with a claim and a command.
+fn pod(kubectl: &Kubectl, name: &str, claim: &Value, command: &str) {
+    let mut claim = claim.clone();
+    claim["name"] = json!("gpu");
+    let container = json!({
+        "name": "c", "image": "busybox", "command": ["sh", "-c", command], "resources": {"claims": [{"name": "gpu"}]}
+    });
+    let spec = json!({
+        "nodeName": "gpu-0", "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
+        "resourceClaims": [claim],
+    });
+    create(kubectl, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}));
+}
+
+fn from_template(template: &str) -> Value {
+    json!({"resourceClaimTemplateName": template})
+}
+
+/// Allocates a device as a scheduler does, but reserves it for no pod.
+fn allocate(kubectl: &Kubectl, claim: &str, device: &str, tolerations: &Value) {
+    let finalizers = json!({"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}).to_string();
+    kubectl.ok_args(&["patch", "resourceclaim", claim, "--type=merge", "-p", &finalizers]);
+    let result = json!({
+        "request": "gpu", "driver": "gpu.example.com", "pool": "gpu-0", "device": device, "tolerations": tolerations
+    });
+    let status = json!({"status": {"allocation": {"devices": {"results": [result]}}}}).to_string();
+    kubectl.ok_args(&["patch", "resourceclaim", claim, "--subresource=status", "--type=merge", "-p", &status]);
+}
+
+/// Waits until the status of a pod names its claim, and returns the name.
+fn claim_of(kubectl: &Kubectl, pod: &str) -> String {
+    let line = format!(
+        "get pod {pod} --output=jsonpath={{.status.resourceClaimStatuses[?(@.name==\"gpu\")].resourceClaimName}}"
+    );
+    wait::until(&format!("{pod} has a claim"), || !kubectl.ok(&line).is_empty());
+    kubectl.ok(&line)
+}
+
+/// Returns the state of a claim, as kubectl prints it.
+fn state(kubectl: &Kubectl, claim: &str) -> String {
+    let line = kubectl.ok(&format!("get resourceclaim {claim} --no-headers --ignore-not-found"));
+    line.split_whitespace().nth(1).unwrap_or_default().to_owned()
+}
+
+fn becomes(kubectl: &Kubectl, claim: &str, expected: &str) {
+    wait::until(&format!("{claim} is {expected:?}"), || state(kubectl, claim) == expected);
+}
+
+/// Waits for an event of a pod with this message.
+fn recorded(kubectl: &Kubectl, pod: &str, reason: &str, message: &str) {
+    let line = format!(
+        "get events --field-selector=involvedObject.name={pod},reason={reason} --output=jsonpath={{..message}}"
+    );
+    wait::until(&format!("{pod} has an event {reason}: {message}"), || kubectl.ok(&line).contains(message));
+}
+
+fn a_template_that_comes_late(kubectl: &Kubectl) {
+    pod(kubectl, "early", &from_template("gpus"), "sleep 3600");
+    let missing = "PodResourceClaim gpu: resource claim template \"gpus\": resourceclaimtemplate.resource.k8s.io \"gpus\" not found";
+    recorded(kubectl, "early", "FailedResourceClaimCreation", missing);
+    let template = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"},
+        "spec": {"metadata": {"labels": {"team": "vision"}}, "spec": request()},
+    });
+    create(kubectl, &template);
+    let claim = claim_of(kubectl, "early");
+    assert!(claim.starts_with("early-gpu-"), "{claim}");
+    assert_eq!(
+        kubectl.ok("get resourceclaims --selector=team=vision --output=name"),
+        format!("resourceclaim.resource.k8s.io/{claim}")
+    );
+    let owner = "{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name} {.metadata.annotations.resource\\.kubernetes\\.io/pod-claim-name}";
+    assert_eq!(
+        kubectl.ok_args(&["get", "resourceclaim", &claim, &format!("--output=jsonpath={owner}")]),
+        "Pod/early gpu"
+    );
+    assert_eq!(state(kubectl, &claim), "pending");
+    kubectl.ok("delete pod early --timeout=60s");
+    becomes(kubectl, &claim, "");
+}
+
+fn a_claim_goes_with_its_pod(kubectl: &Kubectl) {
+    pod(kubectl, "brief", &from_template("gpus"), "true");
+    let claim = claim_of(kubectl, "brief");
+    allocate(kubectl, &claim, "gpu-0", &json!([]));
+    // The pod is there after its end, and its claim is not.
+    kubectl.ok("wait --for=jsonpath={.status.phase}=Succeeded pod/brief --timeout=60s");
+    becomes(kubectl, &claim, "");
+    assert_eq!(claim_of(kubectl, "brief"), claim, "no other claim is made");
+}
+
+fn a_shared_claim_is_free_after_its_last_pod(kubectl: &Kubectl) {
+    let shared = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": request()});
+    create(kubectl, &shared);
+    for name in ["one", "two"] {
+        pod(kubectl, name, &json!({"resourceClaimName": "shared"}), "sleep 3600");
+    }
+    allocate(kubectl, "shared", "gpu-0", &json!([]));
+    kubectl.ok("wait --for=condition=Ready pod/one pod/two --timeout=60s");
+    let pods = || {
+        let names = kubectl.ok("get resourceclaim shared --output=jsonpath={.status.reservedFor[*].name}");
+        let mut names: Vec<String> = names.split(' ').map(str::to_owned).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!((pods().as_str(), state(kubectl, "shared").as_str()), ("one two", "allocated,reserved"));
+    kubectl.ok("delete pod one --timeout=60s");
+    wait::until("the claim is reserved for the other pod alone", || pods() == "two");
+    kubectl.ok("delete pod two --timeout=60s");
+    becomes(kubectl, "shared", "pending");
+    wait::until("the claim may be deleted", || {
+        kubectl.ok("get resourceclaim shared --output=jsonpath={.metadata.finalizers}").is_empty()
+    });
+    kubectl.ok("delete resourceclaim shared --timeout=60s");
+}
+
+fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
+    let tolerant = json!([{"key": "broken", "operator": "Exists", "effect": "NoExecute"}]);
+    for (name, device, tolerations) in [("stays", "gpu-1", tolerant), ("goes", "gpu-2", json!([]))] {
+        pod(kubectl, name, &from_template("gpus"), "sleep 3600");
+        allocate(kubectl, &claim_of(kubectl, name), device, &tolerations);
+    }
+    kubectl.ok("wait --for=condition=Ready pod/stays pod/goes --timeout=60s");
+    let claim = claim_of(kubectl, "goes");
+    let slice = "gpu-0-gpu.example.com";
+    let taints = json!([{"key": "broken", "value": "fan", "effect": "NoExecute"}]);
+    let add = |index: usize| json!({"op": "add", "path": format!("/spec/devices/{index}/taints"), "value": taints});
+    let patch = json!([add(1), add(2)]).to_string();
+    kubectl.ok_args(&["patch", "resourceslice", slice, "--type=json", "-p", &patch]);
+    let added = format!("get resourceslice {slice} --output=jsonpath={{.spec.devices[2].taints[0].timeAdded}}");
+    assert!(kubectl.ok(&added).ends_with('Z'), "the server says when a taint was added");
+    recorded(kubectl, "goes", "DeviceTaintManagerEviction", "Marking for deletion");
+    kubectl.ok("wait --for=delete pod/goes --timeout=60s");
+    becomes(kubectl, &claim, "");
+    assert_eq!(kubectl.ok("get pod stays --output=jsonpath={.status.phase}{.metadata.deletionTimestamp}"), "Running");
+    kubectl.ok("delete pod stays --timeout=60s");
+}
