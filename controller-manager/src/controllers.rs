@@ -3,10 +3,13 @@
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
 use crate::bootstrap::{signer, token_cleaner};
-use crate::certificates::{approving, cleaner, signing};
+use crate::certificates::{approving, cleaner, pod_request_cleaner, signing, trust_bundle_publisher};
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
-    clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, legacy_token_cleaner, namespace, node_ipam, node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount, serviceaccount_token, taint_eviction, ttl, validatingadmissionpolicy_status,
+    clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, legacy_token_cleaner,
+    namespace, node_ipam, node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount,
+    serviceaccount_token, storage_version_gc, storage_version_migrator, taint_eviction, ttl,
+    validatingadmissionpolicy_status,
 };
 use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use devices::{device_taint_eviction, resource_claim};
@@ -24,10 +27,10 @@ use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::networking::v1::{IPAddress, ServiceCIDR};
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
+use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use proto::kinds::api::storage::v1::{
     CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
-use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use volumes::volume::{binder, ephemeral, expand, protection, simulated};
 use volumes::{attach_detach, csi_attacher};
 use workloads::{
@@ -436,6 +439,46 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         start: cleaner::start,
     },
     ControllerDescriptor {
+        name: "podcertificaterequest-cleaner-controller",
+        aliases: &[],
+        service_account: Some("podcertificaterequestcleaner"),
+        component: "podcertificaterequestcleaner",
+        queues: &[],
+        informers: &[],
+        on_by_default: true,
+        start: pod_request_cleaner::start,
+    },
+    ControllerDescriptor {
+        name: "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        aliases: &[],
+        service_account: Some("kube-apiserver-serving-clustertrustbundle-publisher"),
+        component: "kube-apiserver-serving-clustertrustbundle-publisher",
+        queues: &[],
+        informers: &[],
+        on_by_default: true,
+        start: trust_bundle_publisher::start,
+    },
+    ControllerDescriptor {
+        name: "storageversion-garbage-collector-controller",
+        aliases: &["storage-version-gc"],
+        service_account: Some("storage-version-garbage-collector"),
+        component: "storage-version-garbage-collector",
+        queues: &[],
+        informers: &[],
+        on_by_default: true,
+        start: storage_version_gc::start,
+    },
+    ControllerDescriptor {
+        name: "storage-version-migrator-controller",
+        aliases: &[],
+        service_account: Some("storage-version-migrator-controller"),
+        component: "storage-version-migrator-controller",
+        queues: &[],
+        informers: &[],
+        on_by_default: true,
+        start: storage_version_migrator::start,
+    },
+    ControllerDescriptor {
         name: "ephemeral-volume-controller",
         aliases: &["ephemeral-volume"],
         service_account: Some("ephemeral-volume-controller"),
@@ -586,6 +629,10 @@ mod tests {
         assert_eq!(names("*,-nothing"), Err(UnknownController("nothing".to_owned())));
     }
 
+    /// Gates that are off by default, and without which a controller does not start.
+    const GATES: &[&str] =
+        &["ClusterTrustBundle", "PodCertificateRequest", "StorageVersionAPI", "StorageVersionMigrator"];
+
     /// `ControllerDescriptor::start` and `Setup` compare what a controller asks for with its row.
     #[tokio::test(start_paused = true)]
     async fn every_row_names_what_its_controller_uses() {
@@ -595,6 +642,7 @@ mod tests {
         let signer = Signer::from_pem(&authority.cert_pem, &authority.key_pem).unwrap();
         let settings = Settings {
             root_ca_pem: Some("PEM".to_owned()),
+            feature_gates: GATES.iter().map(|gate| ((*gate).to_owned(), true)).collect(),
             service_account_key: Some(SigningKey::from_pem(fixtures::EC_KEYS[0]).unwrap()),
             cloud: Some(CloudAccess { client: client.clone(), options: options::defaults() }),
             signers: Signers(BTreeMap::from([(SignerName::KubeletServing, Arc::new(signer))])),

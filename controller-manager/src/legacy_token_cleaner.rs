@@ -68,14 +68,20 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run_periodically("legacy-service-account-token-cleaner", PERIOD, cleaner)
 }
 
-impl PeriodicReconciler for Cleaner {
-    type Observed = Observed;
-
-    async fn observe(&mut self, _now: Timestamp) -> Observed {
+impl Cleaner {
+    async fn tracked_since(&self) -> Option<Date> {
         let tracking = self.client.api::<ConfigMap>("kube-system").get(TRACKING).await;
         let tracking =
             tracking.inspect_err(|error| tracing::warn!(%error, "since when tokens are tracked is not known"));
-        let since = tracking.ok().and_then(|tracking| tracking.data?.remove("since"));
+        tracking.ok()?.data?.get("since")?.parse().ok()
+    }
+}
+
+impl PeriodicReconciler for Cleaner {
+    type Observed = Observed;
+
+    /// Asks since when tokens are tracked only if one of them looks unused.
+    async fn observe(&mut self, now: Timestamp) -> Observed {
         let of_account = |secret: Arc<Secret>| {
             let account = self.accounts.get(secret.namespace(), annotation(&secret, ACCOUNT_NAME));
             (secret, account)
@@ -88,7 +94,11 @@ impl PeriodicReconciler for Cleaner {
             (namespace.to_owned(), pods.iter().flat_map(|pod| secret_names(pod)).collect())
         };
         let used = namespaces.into_iter().map(used_in).collect();
-        Observed { tracked_since: since.and_then(|day| day.parse().ok()), tokens, used, period: self.period }
+        let mut observed = Observed { tracked_since: None, tokens, used, period: self.period };
+        if observed.unused(now).next().is_some() {
+            observed.tracked_since = self.tracked_since().await;
+        }
+        observed
     }
 
     fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
@@ -113,28 +123,40 @@ fn date_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// Plans one write for each token that was unused for long. A token that was made or used within the period is left alone, and
-/// so is every one until uses have been tracked for a period.
+impl Observed {
+    /// Returns the time from which on a use, or the creation, of a token keeps it.
+    fn kept_from(&self, now: Timestamp) -> Timestamp {
+        now.saturating_sub(self.period).unwrap_or(Timestamp::MIN)
+    }
+
+    /// Returns the generated tokens that were neither made nor used within the period, and that no pod mounts.
+    fn unused(&self, now: Timestamp) -> impl Iterator<Item = &Secret> {
+        let kept_from = self.kept_from(now);
+        let unused = self.tokens.iter().filter(move |(secret, account)| {
+            let is_old = secret.metadata.creation_timestamp.as_ref().is_none_or(|time| time.0 < kept_from);
+            let is_unused = match label(secret, LAST_USED) {
+                None => true,
+                // Nobody can say when a token with a label that is no day was used.
+                Some(text) => day(Some(text)).is_some_and(|day| day < date_of(kept_from)),
+            };
+            let is_mounted = self.used.get(secret.namespace()).is_some_and(|used| used.contains(secret.name()));
+            is_old && is_unused && is_generated(secret, account.as_deref()) && !is_mounted
+        });
+        unused.map(|(secret, _)| &**secret)
+    }
+}
+
+/// Plans one write for each unused token, once uses have been tracked for the whole period.
 fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
-    let kept_from = now.saturating_sub(observed.period).unwrap_or(Timestamp::MIN);
-    let first_day = date_of(kept_from);
+    let kept_from = observed.kept_from(now);
     // Tracking began within its first day.
     let tracked_from = observed.tracked_since.and_then(|day| day.tomorrow().ok());
     let tracked_from = tracked_from.and_then(|day| day.to_zoned(TimeZone::UTC).ok());
     if tracked_from.is_none_or(|from| from.timestamp() > kept_from) {
         return Vec::new();
     }
-    let unused = observed.tokens.iter().filter(|(secret, account)| {
-        let created = secret.metadata.creation_timestamp.as_ref().is_none_or(|time| time.0 < kept_from);
-        let is_unused = match label(secret, LAST_USED) {
-            None => true,
-            // Nobody can say when a token with a label that is no day was used.
-            Some(text) => day(Some(text)).is_some_and(|day| day < first_day),
-        };
-        let is_mounted = observed.used.get(secret.namespace()).is_some_and(|used| used.contains(secret.name()));
-        created && is_unused && is_generated(secret, account.as_deref()) && !is_mounted
-    });
-    unused.filter_map(|(secret, _)| clean(secret, first_day, now)).map(|action| Plan::of([action])).collect()
+    let actions = observed.unused(now).filter_map(|secret| clean(secret, date_of(kept_from), now));
+    actions.map(|action| Plan::of([action])).collect()
 }
 
 /// Returns true if the account lists the secret, as Kubernetes before v1.24 made them.

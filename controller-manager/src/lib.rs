@@ -35,6 +35,8 @@ pub mod resource_quota;
 pub mod validatingadmissionpolicy_status;
 pub mod certificates;
 pub mod bootstrap;
+pub mod storage_version_gc;
+pub mod storage_version_migrator;
 
 // The cloud controller manager.
 pub mod cloud;

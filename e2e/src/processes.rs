@@ -33,6 +33,7 @@ pub struct Start<'a> {
     pub program: &'a Path,
     pub directory: &'a Path,
     pub store: Store<'a>,
+    /// Counts only without templates of nodes among the flags.
     pub nodes: u32,
     pub port: u16,
     /// Further flags of `up`.
@@ -43,10 +44,12 @@ impl Start<'_> {
     /// Returns the command, for tests of failing starts.
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.program);
+        let has_templates = self.flags.iter().any(|flag| flag.starts_with("--node-template"));
+        let nodes = (!has_templates).then(|| format!("--nodes={}", self.nodes));
         command
             .arg("up")
             .arg(format!("--store={}", self.store.kind()))
-            .arg(format!("--nodes={}", self.nodes))
+            .args(nodes)
             .arg(format!("--port={}", self.port))
             .arg(format!("--data-dir={}", self.directory.join("data").display()))
             .args(self.flags)

@@ -5,6 +5,7 @@
 use crate::context::{Actor, Context, Running};
 use crate::flags::KubeControllerManager;
 use crate::options::Settings;
+use crate::served::is_served;
 use client::reconcile::{self, PeriodicReconciler, Reconciler};
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informer, Informers, Lister, WorkQueue};
@@ -239,6 +240,18 @@ impl Setup<'_> {
         reconciler: R,
     ) -> Running {
         Box::pin(reconcile::run_periodically(self.env.clone(), self.actor(), name, period, reconciler))
+    }
+
+    /// Runs the controller if the API server serves the resource, which it need not.
+    pub fn run_where_served(&self, resource: Gvr, running: Running) -> Running {
+        let (client, controller) = (self.client.clone(), self.descriptor.name);
+        Box::pin(async move {
+            if is_served(&client, &resource).await {
+                running.await;
+            } else {
+                tracing::info!(controller, %resource, "not started: the API server does not serve the resource");
+            }
+        })
     }
 
     fn collections(&self) -> impl Iterator<Item = &Collection> {

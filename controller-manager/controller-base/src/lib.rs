@@ -17,6 +17,7 @@ pub mod options;
 // How the manager runs a controller.
 pub mod clock;
 pub mod context;
+pub mod served;
 pub mod descriptor;
 
 // What several controllers need.

@@ -7,3 +7,5 @@ pub mod conditions;
 pub mod approving;
 pub mod signing;
 pub mod cleaner;
+pub mod pod_request_cleaner;
+pub mod trust_bundle_publisher;

@@ -36,6 +36,7 @@ mod feature_gates;
 mod flood;
 mod front_proxy;
 mod hostile;
+mod housekeeping;
 mod kube_rs;
 mod kubectl_output;
 mod least_privilege;

@@ -54,7 +54,8 @@ impl Gate {
 /// Gates of the libraries that all components use.
 pub const LIBRARIES: &[Gate] = &[
     beta("APIResponseCompression", true).serves("answers with gzip"),
-    beta("APIServerIdentity", true).controls("with `StorageVersionAPI`: the controller that deletes versions of servers that are gone"),
+    beta("APIServerIdentity", true)
+        .controls("with `StorageVersionAPI`: the controller that deletes versions of servers that are gone"),
     ga("APIServerTracing").locked(),
     alpha("APIServingWithRoutine"),
     deprecated("AggregatedDiscoveryRemoveBetaType", true).locked(),
@@ -94,7 +95,9 @@ pub const LIBRARIES: &[Gate] = &[
     deprecated("SeparateCacheWatchRPC", false).locked(),
     alpha("ShardedListAndWatch"),
     beta("SizeBasedListCostEstimate", true),
-    alpha("StorageVersionAPI").needs(&["APIServerIdentity"]).controls("the controller that deletes versions of servers that are gone"),
+    alpha("StorageVersionAPI")
+        .needs(&["APIServerIdentity"])
+        .controls("the controller that deletes versions of servers that are gone"),
     beta("StorageVersionHash", true),
     ga("StructuredAuthenticationConfiguration").locked(),
     beta("StructuredAuthenticationConfigurationEgressSelector", true),
@@ -130,7 +133,8 @@ pub const KUBERNETES: &[Gate] = &[
     alpha("ClientsAllowCBOR"),
     beta("ClientsAllowTLSCacheGC", true),
     alpha("ClientsPreferCBOR"),
-    beta("ClusterTrustBundle", false).controls("the controller that publishes the authority of the API server's certificate"),
+    beta("ClusterTrustBundle", false)
+        .controls("the controller that publishes the authority of the API server's certificate"),
     beta("ClusterTrustBundleProjection", false).needs(&["ClusterTrustBundle"]),
     beta("ContainerCheckpoint", true),
     beta("ContainerRestartRules", true).serves("`restartPolicy` and `restartPolicyRules` of single containers"),
@@ -144,7 +148,9 @@ pub const KUBERNETES: &[Gate] = &[
         .needs(&["DRAResourceClaimDeviceStatus"])
         .serves("conditions that a device waits for before a pod is bound"),
     beta("DRADeviceTaintRules", false).needs(&["DRADeviceTaints"]),
-    beta("DRADeviceTaints", true).serves("`taints` of devices, and `tolerations` of requests").controls("the controller that evicts pods from tainted devices"),
+    beta("DRADeviceTaints", true)
+        .serves("`taints` of devices, and `tolerations` of requests")
+        .controls("the controller that evicts pods from tainted devices"),
     beta("DRAExtendedResource", true).serves("`extendedResourceName` of DeviceClasses"),
     alpha("DRAListTypeAttributes"),
     alpha("DRANodeAllocatableResources"),

@@ -128,8 +128,6 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:node-controller", Subjects, WITHOUT_NODE_CONTROLLERS),
     needed("system:controller:ttl-controller", Subjects, &["a node is told how long it may cache"]),
     needed("system:controller:resource-claim-controller", Subjects, &["a template makes a ResourceClaim"]),
-    // It reads since when tokens are tracked; no token here is a year old.
-    needed("system:controller:legacy-service-account-token-cleaner", Subjects, &[]),
     needed("system:controller:pod-garbage-collector", Subjects, &["a pod without a node is deleted"]),
     needed("system:controller:persistent-volume-binder", Subjects, &["a volume is attached"]),
     needed("system:controller:attachdetach-controller", Subjects, &["a volume is attached"]),
@@ -218,6 +216,7 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:device-taint-eviction-controller", "no device here has a taint"),
     ("system:controller:ephemeral-volume-controller", NOTHING_TO_DO),
     ("system:controller:expand-controller", NOTHING_TO_DO),
+    ("system:controller:legacy-service-account-token-cleaner", "no token here is a year old"),
     ("system:controller:pv-protection-controller", NOTHING_TO_DO),
     ("system:controller:pvc-protection-controller", NOTHING_TO_DO),
     ("system:controller:selinux-warning-controller", NO_CONTROLLER),
