@@ -109,7 +109,7 @@ impl<K: Kind> Cached for K {
     }
 }
 
-/// The metadata of an object of any kind. The server sends nothing else.
+/// The metadata of an object of any kind, without managed fields. The server sends nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PartialObject {
@@ -122,7 +122,9 @@ impl Cached for PartialObject {
     const ACCEPT_WATCH: &'static str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(bytes)
+        let mut object: Self = serde_json::from_slice(bytes)?;
+        object.metadata.managed_fields = None;
+        Ok(object)
     }
 
     fn encode(&self) -> Vec<u8> {

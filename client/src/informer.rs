@@ -4,8 +4,10 @@
 
 use crate::cached::{AnyCached, Cached, Codec, typed, typed_ref};
 use crate::dynamic::DynamicApi;
+use crate::label_sets;
 use crate::lister::Lister;
 use crate::options::ListOptions;
+use crate::packed::Whole;
 use crate::reflector::{Reflector, Sink};
 use crate::staging::Staging;
 use crate::store::{Selection, Store, is_same_version};
@@ -17,6 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// Objects that stay whole in a store that packs objects at rest: a small cluster has no more.
+const WHOLE_AT_LEAST: usize = 1_000;
+/// Changes whose objects may be whole: a few hundred megabytes of pods.
+const WHOLE_AT_MOST: usize = 50_000;
+/// How often objects at rest are packed.
+const SWEEP_PERIOD: Duration = Duration::from_secs(30);
+/// Objects that are packed before other tasks have their turn.
+const SWEPT_AT_ONCE: usize = 100;
 
 /// A change of one object, which the store has already.
 #[derive(Debug)]
@@ -92,10 +103,23 @@ impl<T: Cached> Informer<T> {
         self.core.store.index(name, Box::new(move |object| values(typed_ref(object))));
     }
 
+    /// Adds the index of label sets, which makes `Lister::select` look only at objects that it returns.
+    pub fn index_label_sets(&self) {
+        self.index(label_sets::INDEX, label_sets::values::<T>);
+    }
+
     /// Lets the store hold only the objects of the last changes whole, so many as `changes` says. All others are compressed, and
     /// each read of one returns a new copy. This saves memory where very many objects rest. Call it before the informer starts.
     pub fn pack_beyond(&self, changes: usize) {
-        self.core.store.pack_beyond(changes, Codec::of::<T>());
+        self.core.store.pack(Whole::at_most(changes), Codec::of::<T>());
+    }
+
+    /// Lets the store compress the objects that nobody changes or reads for a minute, where there are more than a thousand. A
+    /// read by the key or by an index makes an object whole again. This saves memory where very many objects rest, and
+    /// costs little where controllers read the same objects again and again. Call it before the informer starts.
+    pub fn pack_at_rest(&self) {
+        let whole = Whole { least: WHOLE_AT_LEAST, most: WHOLE_AT_MOST, sweep_every: Some(SWEEP_PERIOD) };
+        self.core.store.pack(whole, Codec::of::<T>());
     }
 
     /// Adds a handler. Handlers run one after another in the informer's task, and must only note what to do, for example add
@@ -185,11 +209,28 @@ impl Core {
             () = self.stop.cancelled() => {}
             () = reflector.run() => {}
             () = self.resync_forever() => {}
+            () = self.pack_forever() => {}
         }
     }
 
     fn objects(&self) -> Vec<Arc<dyn AnyCached>> {
-        self.store.read(Selection::All).collect()
+        self.store.read(Selection::All)
+    }
+
+    /// Packs objects at rest, in a store that does so.
+    async fn pack_forever(&self) {
+        let period = self.store.packing().and_then(|packing| packing.whole.sweep_every);
+        let Some(period) = period else { return std::future::pending().await };
+        loop {
+            self.env().sleep(period).await;
+            let mut left = self.store.begin_sweep();
+            while left > 0 {
+                let now = left.min(SWEPT_AT_ONCE);
+                self.store.sweep(now);
+                left -= now;
+                tokio::task::yield_now().await;
+            }
+        }
     }
 
     /// Calls the handlers for every object again, so that they can retry what failed.

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct Informers {
     client: Client,
     resync: Option<Duration>,
+    /// Resources whose informers pack objects at rest.
+    packing: Vec<Gvr>,
     /// Informers in the order of the first requests for them, in which they also start.
     entries: Arc<Mutex<Vec<Entry>>>,
 }
@@ -34,12 +36,19 @@ struct Entry {
 impl Informers {
     /// Makes an empty set, whose informers run in the client's environment and end with it.
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), resync: None, entries: Arc::default() }
+        Self { client: client.clone(), resync: None, packing: Vec::new(), entries: Arc::default() }
     }
 
     /// Returns the same set with a resync period for the informers that are requested through it.
     pub fn resync_every(&self, period: Duration) -> Self {
         Self { resync: Some(period), ..self.clone() }
+    }
+
+    /// Returns the same set, whose informers of this kind pack objects at rest.
+    #[must_use]
+    pub fn packing_at_rest<K: Kind>(mut self) -> Self {
+        self.packing.push(K::gvr());
+        self
     }
 
     pub fn client(&self) -> &Client {
@@ -87,7 +96,11 @@ impl Informers {
         let api = self.client.dynamic(gvr, &selection.namespace);
         let core = Arc::new(Core::new(api, selection.clone(), Codec::of::<T>(), self.resync));
         entries.push(Entry { gvr: gvr.clone(), selection, holds, core: core.clone(), started: false });
-        Informer::of(core)
+        let informer = Informer::of(core);
+        if self.packing.contains(gvr) {
+            informer.pack_at_rest();
+        }
+        informer
     }
 
     /// Starts the informers that do not run yet.

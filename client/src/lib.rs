@@ -27,6 +27,7 @@ pub mod reflector;
 pub mod store;
 mod staging;
 pub mod cached;
+mod label_sets;
 pub mod custom;
 mod packed;
 pub mod lister;

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/client-go/listers.
 
 use crate::cached::{Cached, key, typed};
+use crate::label_sets;
 use crate::store::{Selection, Store};
 use proto::meta::selector::Selector;
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ impl<T: Cached> Lister<T> {
     }
 
     fn read(&self, selection: Selection<'_>) -> Vec<Arc<T>> {
-        self.store.read(selection).map(typed).collect()
+        self.store.read(selection).into_iter().map(typed).collect()
     }
 
     /// Returns an object; the namespace of a cluster-scoped one is empty.
@@ -77,6 +78,11 @@ impl<T: Cached> Lister<T> {
         self.read(Selection::Indexed { index: name, value })
     }
 
+    /// Returns the number of objects with that value in an index.
+    pub fn count_by_index(&self, name: &str, value: &str) -> usize {
+        self.store.count(name, value)
+    }
+
     /// Returns all values in an index.
     pub fn index_values(&self, name: &str) -> Vec<String> {
         self.store.index_values(name)
@@ -90,8 +96,19 @@ impl<T: Cached> Lister<T> {
 
     /// Returns the objects of a namespace, or of all if it is empty, that a label selector matches.
     pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<T>> {
-        let none = BTreeMap::new();
-        self.filter(namespace, |object| selector.matches(object.metadata().labels.as_ref().unwrap_or(&none)))
+        self.with_labels(namespace, |labels| selector.matches(labels))
+    }
+
+    /// Returns the objects of a namespace, or of all if it is empty, whose labels `wanted` accepts. In a store with an index of
+    /// label sets it is asked once for each set, and other objects are not looked at.
+    pub fn with_labels(&self, namespace: &str, wanted: impl Fn(&BTreeMap<String, String>) -> bool) -> Vec<Arc<T>> {
+        if namespace.is_empty() || !self.store.has_index(label_sets::INDEX) {
+            let none = BTreeMap::new();
+            return self.filter(namespace, |object| wanted(object.metadata().labels.as_ref().unwrap_or(&none)));
+        }
+        let accepts = |set: &str| wanted(&label_sets::parse(set));
+        let prefix = label_sets::prefix(namespace);
+        self.read(Selection::Accepted { index: label_sets::INDEX, prefix: &prefix, wanted: &accepts })
     }
 
     /// Returns the objects of a namespace, or of all if it is empty, that `wanted` accepts.

@@ -8,6 +8,7 @@ use crate::cached::{AnyCached, Codec};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Bytes before the compressed ones that give the length of the JSON.
 const LENGTH: usize = size_of::<u32>();
@@ -17,17 +18,34 @@ const SLACK: usize = 64;
 /// The packed form of an object. Only the packer that made it can read it. Equal objects have equal bytes.
 pub(crate) type Packed = Arc<[u8]>;
 
+/// Which objects of a store stay whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    /// So many stay whole in any case.
+    pub least: usize,
+    /// The objects of all changes before so many, the last ones, are packed at once.
+    pub most: usize,
+    /// Time between two sweeps. A sweep packs the objects that were neither changed nor read since the one before.
+    pub sweep_every: Option<Duration>,
+}
+
+impl Whole {
+    /// The objects of the last changes, and no others.
+    pub(crate) fn at_most(changes: usize) -> Self {
+        Self { least: changes, most: changes, sweep_every: None }
+    }
+}
+
 /// How a store packs its objects.
 pub(crate) struct Packing {
     codec: Codec,
-    /// The objects of so many changes, the last ones, are whole.
-    pub whole: usize,
+    pub whole: Whole,
     /// Made for the first object that is packed.
     packer: OnceLock<Packer>,
 }
 
 impl Packing {
-    pub(crate) fn new(codec: Codec, whole: usize) -> Self {
+    pub(crate) fn new(codec: Codec, whole: Whole) -> Self {
         Self { codec, whole, packer: OnceLock::new() }
     }
 

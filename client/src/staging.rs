@@ -29,7 +29,7 @@ impl Staging {
         self.objects.insert(key.clone(), Staged::Whole(object));
         let Some(packing) = packing else { return };
         self.whole.push_back(key);
-        while self.whole.len() > packing.whole {
+        while self.whole.len() > packing.whole.least {
             let oldest = self.whole.pop_front().and_then(|key| self.objects.get_mut(&key));
             if let Some(staged) = oldest
                 && let Staged::Whole(object) = staged

@@ -3,10 +3,12 @@
 //! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
 
 use crate::cached::{AnyCached, Codec, key_of, split_key};
-use crate::packed::{Packed, Packing};
+use crate::packed::{Packed, Packing, Whole};
 use crate::staging::{Staged, Staging};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Returns the values of an object in one index.
@@ -23,18 +25,26 @@ pub(crate) struct Store {
 /// An object as the store holds it.
 #[derive(Clone)]
 enum Held {
-    /// With the number of the change that brought it.
+    /// With the number of the change that brought it, or of the read that unpacked it.
     Whole(Arc<dyn AnyCached>, u64),
     Packed(Packed),
 }
 
+struct Slot {
+    held: Held,
+    /// The sweep before which the object was last changed or read.
+    used: AtomicU64,
+}
+
 #[derive(Default)]
 struct Contents {
-    objects: BTreeMap<String, Held>,
+    objects: BTreeMap<Arc<str>, Slot>,
     /// Number of changes so far.
     changes: u64,
     /// The last changes, oldest first, with their keys; empty in a store that does not pack.
-    recent: VecDeque<(u64, String)>,
+    recent: VecDeque<(u64, Arc<str>)>,
+    /// Number of sweeps so far.
+    sweeps: u64,
     indexes: BTreeMap<&'static str, Index>,
     /// Version of the collection in the store; `None` before the first one is known.
     synced_version: Option<u64>,
@@ -43,22 +53,39 @@ struct Contents {
 struct Index {
     values: IndexFn,
     /// Keys of objects, by value.
-    entries: BTreeMap<String, BTreeSet<String>>,
+    entries: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
 
 impl Index {
-    fn insert(&mut self, key: &str, object: &dyn AnyCached) {
-        for value in (self.values)(object) {
-            self.entries.entry(value).or_default().insert(key.to_owned());
+    fn insert(&mut self, key: &Arc<str>, object: &dyn AnyCached) {
+        self.insert_values(key, (self.values)(object));
+    }
+
+    fn insert_values(&mut self, key: &Arc<str>, values: Vec<String>) {
+        for value in values {
+            self.entries.entry(value).or_default().insert(key.clone());
         }
     }
 
     fn remove(&mut self, key: &str, object: &dyn AnyCached) {
-        for value in (self.values)(object) {
-            if let Some(keys) = self.entries.get_mut(&value) {
+        self.remove_values(key, &(self.values)(object));
+    }
+
+    /// Replaces an object by another of the same key. Most changes leave the values as they are.
+    fn replace(&mut self, key: &Arc<str>, old: &dyn AnyCached, new: &dyn AnyCached) {
+        let (before, after) = ((self.values)(old), (self.values)(new));
+        if before != after {
+            self.remove_values(key, &before);
+            self.insert_values(key, after);
+        }
+    }
+
+    fn remove_values(&mut self, key: &str, values: &[String]) {
+        for value in values {
+            if let Some(keys) = self.entries.get_mut(value) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.entries.remove(&value);
+                    self.entries.remove(value);
                 }
             }
         }
@@ -66,18 +93,45 @@ impl Index {
 }
 
 impl Contents {
+    fn index(&self, name: &str) -> &Index {
+        self.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"))
+    }
+
     /// Removes changes until `whole` are left. Returns the first object that is still as such a change left it.
-    fn take_oldest(&mut self, whole: usize) -> Option<(u64, String, Arc<dyn AnyCached>)> {
+    fn take_oldest(&mut self, whole: usize) -> Option<Unpacked> {
         while self.recent.len() > whole {
-            let (change, key) = self.recent.pop_front()?;
-            if let Some(Held::Whole(object, since)) = self.objects.get(&key)
-                && *since == change
-            {
-                return Some((change, key, object.clone()));
+            if let Some((unpacked, _)) = self.take_first() {
+                return Some(unpacked);
             }
         }
         None
     }
+
+    /// Removes the oldest change. Returns the object and the sweep before which it was last used; `None` if the object is
+    /// not as this change left it.
+    fn take_first(&mut self) -> Option<(Unpacked, u64)> {
+        let (change, key) = self.recent.pop_front()?;
+        let slot = self.objects.get(&key)?;
+        let Held::Whole(object, since) = &slot.held else { return None };
+        let used = slot.used.load(Ordering::Relaxed);
+        (*since == change).then(|| (Unpacked { change, key, object: object.clone() }, used))
+    }
+
+    /// Holds an object whole from now on. Returns the number of this change.
+    fn hold_whole(&mut self, key: &Arc<str>, packs: bool) -> u64 {
+        self.changes += 1;
+        if packs {
+            self.recent.push_back((self.changes, key.clone()));
+        }
+        self.changes
+    }
+}
+
+/// An object that is to be packed, as a change left it.
+struct Unpacked {
+    change: u64,
+    key: Arc<str>,
+    object: Arc<dyn AnyCached>,
 }
 
 /// An object that was inserted, and the one that it replaces.
@@ -96,6 +150,19 @@ pub(crate) enum Selection<'a> {
         index: &'a str,
         value: &'a str,
     },
+    /// The objects with any value in an index that begins with `prefix` and that `wanted` accepts without it.
+    Accepted {
+        index: &'a str,
+        prefix: &'a str,
+        wanted: &'a dyn Fn(&str) -> bool,
+    },
+}
+
+impl Selection<'_> {
+    /// Returns true if a read of these objects is about them, and not only a look at every object of the collection.
+    fn is_use(&self) -> bool {
+        !matches!(self, Selection::All | Selection::Namespace(_))
+    }
 }
 
 impl Store {
@@ -105,8 +172,8 @@ impl Store {
         let Contents { objects, indexes, .. } = &mut *contents;
         indexes.entry(name).or_insert_with(|| {
             let mut index = Index { values, entries: BTreeMap::new() };
-            for (key, held) in &*objects {
-                index.insert(key, &*self.whole(held.clone()));
+            for (key, slot) in &*objects {
+                index.insert(key, &*self.whole(slot.held.clone()));
             }
             index
         });
@@ -123,23 +190,55 @@ impl Store {
         self.packing.get().expect("a store that packs has packed it").unpack(packed)
     }
 
-    /// Lets the store hold the objects of the last `whole` changes whole, and pack all others. Objects that are in the
-    /// store already stay whole until they change. A second call changes nothing.
-    pub(crate) fn pack_beyond(&self, whole: usize, codec: Codec) {
+    /// Lets the store pack the objects that do not stay `whole`. Objects that are in the store already stay whole until they
+    /// change. A second call changes nothing.
+    pub(crate) fn pack(&self, whole: Whole, codec: Codec) {
         self.packing.get_or_init(|| Packing::new(codec, whole));
+    }
+
+    /// Returns how the store packs objects, if it does.
+    pub(crate) fn packing(&self) -> Option<&Packing> {
+        self.packing.get()
     }
 
     /// Packs the objects whose changes are not among the last ones any more.
     fn pack_oldest(&self) {
         let Some(packing) = self.packing.get() else { return };
         loop {
-            let oldest = self.contents.write().take_oldest(packing.whole);
-            let Some((change, key, object)) = oldest else { return };
-            let packed = packing.pack(&*object);
-            if let Some(held) = self.contents.write().objects.get_mut(&key)
-                && matches!(held, Held::Whole(_, since) if *since == change)
-            {
-                *held = Held::Packed(packed);
+            let oldest = self.contents.write().take_oldest(packing.whole.most);
+            let Some(oldest) = oldest else { return };
+            self.replace_by_packed(packing, &oldest);
+        }
+    }
+
+    fn replace_by_packed(&self, packing: &Packing, unpacked: &Unpacked) {
+        let packed = packing.pack(&*unpacked.object);
+        if let Some(slot) = self.contents.write().objects.get_mut(&unpacked.key)
+            && matches!(slot.held, Held::Whole(_, since) if since == unpacked.change)
+        {
+            slot.held = Held::Packed(packed);
+        }
+    }
+
+    /// Begins a sweep. Returns the number of changes to look at, beside those whose objects stay whole in any case.
+    pub(crate) fn begin_sweep(&self) -> usize {
+        let least = self.packing.get().map_or(usize::MAX, |packing| packing.whole.least);
+        let mut contents = self.contents.write();
+        contents.sweeps += 1;
+        contents.recent.len().saturating_sub(least)
+    }
+
+    /// Looks at so many changes, oldest first. Packs the objects that were not used since the sweep before this one.
+    pub(crate) fn sweep(&self, changes: usize) {
+        let Some(packing) = self.packing.get() else { return };
+        for _ in 0..changes {
+            let mut contents = self.contents.write();
+            let Some((unpacked, used)) = contents.take_first() else { continue };
+            if used + 1 < contents.sweeps {
+                drop(contents);
+                self.replace_by_packed(packing, &unpacked);
+            } else {
+                contents.recent.push_back((unpacked.change, unpacked.key));
             }
         }
     }
@@ -159,7 +258,7 @@ impl Store {
         let (object, packed) = match staged {
             Staged::Whole(object) => (object, None),
             Staged::Packed(packed) => {
-                let is_held = match self.contents.read().objects.get(key) {
+                let is_held = match self.contents.read().objects.get(key).map(|slot| &slot.held) {
                     Some(Held::Packed(held)) => *held == packed,
                     _ => false,
                 };
@@ -188,24 +287,25 @@ impl Store {
         let key = key_of(object.meta());
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
-        let old = contents.objects.get(&key).cloned();
+        let (key, old) = match contents.objects.get_key_value(&*key) {
+            Some((key, slot)) => (key.clone(), Some(slot.held.clone())),
+            None => (Arc::from(key), None),
+        };
         let stays = packed.is_some() || matches!(old, Some(Held::Packed(_)));
         let old = old.map(|held| self.whole(held));
         if old.as_ref().is_some_and(|old| stays && is_same_version(&**old, &*object)) {
             return old;
         }
         for index in contents.indexes.values_mut() {
-            if let Some(old) = &old {
-                index.remove(&key, &**old);
+            match &old {
+                Some(old) => index.replace(&key, &**old, &*object),
+                None => index.insert(&key, &*object),
             }
-            index.insert(&key, &*object);
         }
-        contents.changes += 1;
-        let change = contents.changes;
-        if packed.is_none() && self.packing.get().is_some() {
-            contents.recent.push_back((change, key.clone()));
-        }
-        contents.objects.insert(key, packed.map_or(Held::Whole(object, change), Held::Packed));
+        let change = contents.hold_whole(&key, packed.is_none() && self.packing.get().is_some());
+        let held = packed.map_or(Held::Whole(object, change), Held::Packed);
+        let used = AtomicU64::new(contents.sweeps);
+        contents.objects.insert(key, Slot { held, used });
         drop(contents);
         self.pack_oldest();
         old
@@ -215,7 +315,7 @@ impl Store {
     pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
-        let old = self.whole(contents.objects.remove(key)?);
+        let old = self.whole(contents.objects.remove(key)?.held);
         for index in contents.indexes.values_mut() {
             index.remove(key, &*old);
         }
@@ -233,7 +333,7 @@ impl Store {
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.contents.read().objects.keys().cloned().collect()
+        self.contents.read().objects.keys().map(|key| (**key).to_owned()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -241,30 +341,96 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<dyn AnyCached>> {
-        let held = self.contents.read().objects.get(key).cloned();
-        held.map(|held| self.whole(held))
+        let contents = self.contents.read();
+        let (key, slot) = contents.objects.get_key_value(key)?;
+        slot.used.store(contents.sweeps, Ordering::Relaxed);
+        let found = (key.clone(), slot.held.clone());
+        drop(contents);
+        self.unpack_used(vec![found]).pop()
     }
 
     /// Returns objects. Panics if there is no such index, which is a mistake in the program.
-    pub(crate) fn read(&self, selection: Selection<'_>) -> impl Iterator<Item = Arc<dyn AnyCached>> {
-        // Packed ones are unpacked without the lock.
-        self.held(selection).into_iter().map(|held| self.whole(held))
+    pub(crate) fn read(&self, selection: Selection<'_>) -> Vec<Arc<dyn AnyCached>> {
+        let held = self.held(&selection);
+        if selection.is_use() {
+            return self.unpack_used(held);
+        }
+        held.into_iter().map(|(_, held)| self.whole(held)).collect()
     }
 
-    fn held(&self, selection: Selection<'_>) -> Vec<Held> {
-        let contents = self.contents.read();
-        match selection {
-            Selection::All => contents.objects.values().cloned().collect(),
-            Selection::Namespace(namespace) => {
-                let from = contents.objects.range(format!("{namespace}/")..);
-                from.take_while(|(key, _)| split_key(key).0 == namespace).map(|(_, held)| held.clone()).collect()
-            }
-            Selection::Indexed { index: name, value } => {
-                let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
-                let keys = index.entries.get(value).into_iter().flatten();
-                keys.filter_map(|key| contents.objects.get(key).cloned()).collect()
+    /// Unpacks objects without the lock. In a store that sweeps they stay whole, because they will be read again.
+    fn unpack_used(&self, found: Vec<(Arc<str>, Held)>) -> Vec<Arc<dyn AnyCached>> {
+        let stay = self.packing.get().is_some_and(|packing| packing.whole.sweep_every.is_some());
+        let mut unpacked = Vec::new();
+        let mut objects = Vec::with_capacity(found.len());
+        for (key, held) in found {
+            if let (Held::Packed(packed), true) = (&held, stay) {
+                let object = self.unpack(packed);
+                unpacked.push((key, packed.clone(), object.clone()));
+                objects.push(object);
+            } else {
+                objects.push(self.whole(held));
             }
         }
+        if !unpacked.is_empty() {
+            self.keep_whole(unpacked);
+        }
+        objects
+    }
+
+    /// Holds objects whole that were unpacked, unless they have changed meanwhile.
+    fn keep_whole(&self, unpacked: Vec<(Arc<str>, Packed, Arc<dyn AnyCached>)>) {
+        let mut contents = self.contents.write();
+        for (key, packed, object) in unpacked {
+            let is_as_read = match contents.objects.get(&key).map(|slot| &slot.held) {
+                Some(Held::Packed(held)) => Arc::ptr_eq(held, &packed),
+                _ => false,
+            };
+            if is_as_read {
+                let change = contents.hold_whole(&key, true);
+                let used = AtomicU64::new(contents.sweeps);
+                contents.objects.insert(key, Slot { held: Held::Whole(object, change), used });
+            }
+        }
+        drop(contents);
+        self.pack_oldest();
+    }
+
+    fn held(&self, selection: &Selection<'_>) -> Vec<(Arc<str>, Held)> {
+        let contents = self.contents.read();
+        let of = |(key, slot): (&Arc<str>, &Slot)| (key.clone(), slot.held.clone());
+        let used = |key: &Arc<str>| {
+            let slot = contents.objects.get(key)?;
+            slot.used.store(contents.sweeps, Ordering::Relaxed);
+            Some((key.clone(), slot.held.clone()))
+        };
+        match *selection {
+            Selection::All => contents.objects.iter().map(of).collect(),
+            Selection::Namespace(namespace) => {
+                let prefix = format!("{namespace}/");
+                let from = contents.objects.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
+                from.take_while(|(key, _)| split_key(key).0 == namespace).map(of).collect()
+            }
+            Selection::Indexed { index, value } => {
+                contents.index(index).entries.get(value).into_iter().flatten().filter_map(used).collect()
+            }
+            Selection::Accepted { index, prefix, wanted } => {
+                let from = contents.index(index).entries.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+                let values = from.take_while(|(value, _)| value.starts_with(prefix));
+                let accepted = values.filter(|(value, _)| wanted(&value[prefix.len()..]));
+                let keys: BTreeSet<&Arc<str>> = accepted.flat_map(|(_, keys)| keys).collect();
+                keys.into_iter().filter_map(used).collect()
+            }
+        }
+    }
+
+    pub(crate) fn has_index(&self, name: &str) -> bool {
+        self.contents.read().indexes.contains_key(name)
+    }
+
+    /// Returns the number of objects with a value in an index.
+    pub(crate) fn count(&self, name: &str, value: &str) -> usize {
+        self.contents.read().index(name).entries.get(value).map_or(0, BTreeSet::len)
     }
 
     /// Returns all values in an index.
@@ -280,122 +446,4 @@ pub(crate) fn is_same_version(old: &dyn AnyCached, new: &dyn AnyCached) -> bool 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cached::{Cached, PartialObject, typed, typed_ref};
-    use proptest::prelude::*;
-
-    fn object(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Arc<PartialObject> {
-        let mut object = PartialObject::default();
-        object.metadata.namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-        object.metadata.name = Some(name.to_owned());
-        object.metadata.labels = Some(labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect());
-        Arc::new(object)
-    }
-
-    fn labels(object: &PartialObject) -> Vec<String> {
-        object.metadata.labels.iter().flatten().map(|(k, v)| format!("{k}={v}")).collect()
-    }
-
-    fn indexed() -> Store {
-        let store = Store::default();
-        store.index("labels", Box::new(|object| labels(typed_ref(object))));
-        store
-    }
-
-    fn read(store: &Store, selection: Selection<'_>) -> Vec<Arc<PartialObject>> {
-        store.read(selection).map(typed).collect()
-    }
-
-    fn labelled<'a>(value: &'a str) -> Selection<'a> {
-        Selection::Indexed { index: "labels", value }
-    }
-
-    #[test]
-    fn a_namespace_is_not_its_neighbours() {
-        let store = indexed();
-        for (namespace, name) in [("a", "z"), ("a-b", "x"), ("a", "b"), ("", "a"), ("ab", "c")] {
-            store.insert(object(namespace, name, &[]));
-        }
-        let keys: Vec<String> = read(&store, Selection::Namespace("a")).iter().map(|o| o.cache_key()).collect();
-        assert_eq!(keys, ["a/b", "a/z"]);
-    }
-
-    #[test]
-    fn an_index_may_come_late() {
-        let store = Store::default();
-        store.insert(object("a", "b", &[("app", "web")]));
-        store.index("labels", Box::new(|object| labels(typed_ref(object))));
-        assert_eq!(read(&store, labelled("app=web")).len(), 1);
-    }
-
-    #[test]
-    fn the_objects_of_the_last_changes_are_whole() {
-        let store = Store::default();
-        store.pack_beyond(2, Codec::of::<PartialObject>());
-        let of_version = |name: &str, version: &str| {
-            let mut object = object("ns", name, &[]);
-            Arc::make_mut(&mut object).metadata.resource_version = Some(version.to_owned());
-            object
-        };
-        let whole = || {
-            let contents = store.contents.read();
-            let whole = contents.objects.iter().filter(|(_, held)| matches!(held, Held::Whole(..)));
-            whole.map(|(key, _)| key.clone()).collect::<Vec<_>>()
-        };
-        for name in ["a", "b", "c"] {
-            store.insert(of_version(name, "1"));
-        }
-        assert_eq!(whole(), ["ns/b", "ns/c"]);
-        assert_eq!(store.insert(of_version("b", "2")).map(typed), Some(of_version("b", "1")));
-        assert_eq!(whole(), ["ns/b", "ns/c"]);
-        assert_eq!(store.insert(of_version("a", "1")).map(typed), Some(of_version("a", "1")));
-        assert_eq!(whole(), ["ns/b", "ns/c"], "a list repeats what is packed");
-        store.remove_as_of("ns/b", None);
-        store.insert(of_version("a", "2"));
-        assert_eq!(whole(), ["ns/a"], "the other of the last two changes was to b, which has gone");
-        assert_eq!(store.get("ns/a").map(typed), Some(of_version("a", "2")));
-    }
-
-    #[derive(Clone, Debug)]
-    enum Op {
-        Insert(u8, u8),
-        Remove(u8),
-    }
-
-    proptest! {
-        /// Indexes that were updated step by step equal a rebuild from scratch, and packed objects are as they were.
-        #[test]
-        fn indexes_equal_a_rebuild(ops in prop::collection::vec(
-            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove)], 0..60), whole in 0usize..6)
-        {
-            let store = indexed();
-            store.pack_beyond(whole, Codec::of::<PartialObject>());
-            let mut model: BTreeMap<String, Arc<PartialObject>> = BTreeMap::new();
-            for op in ops {
-                match op {
-                    Op::Insert(name, bits) => {
-                        let values = [("a", "1"), ("b", "1"), ("b", "2")];
-                        let chosen: Vec<_> =
-                            values.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, v)| *v).collect();
-                        let object = object("ns", &format!("n{name}"), &chosen);
-                        prop_assert_eq!(store.insert(object.clone()).map(typed), model.insert(object.cache_key(), object));
-                    }
-                    Op::Remove(name) => {
-                        let key = format!("ns/n{name}");
-                        prop_assert_eq!(store.remove_as_of(&key, None).map(typed), model.remove(&key));
-                    }
-                }
-            }
-            let rebuilt = indexed();
-            for object in model.values() {
-                rebuilt.insert(object.clone());
-            }
-            prop_assert_eq!(read(&store, Selection::All), model.values().cloned().collect::<Vec<_>>());
-            prop_assert_eq!(store.index_values("labels"), rebuilt.index_values("labels"));
-            for value in rebuilt.index_values("labels") {
-                prop_assert_eq!(read(&store, labelled(&value)), read(&rebuilt, labelled(&value)));
-            }
-        }
-    }
-}
+mod tests;

@@ -22,9 +22,17 @@ pub fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     spec.selector.as_ref().filter(|selector| !selector.is_empty())
 }
 
-pub fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
+    pod.metadata.labels.as_ref().map_or(selector.is_empty(), |labels| selects_labels(selector, labels))
+}
+
+fn selects_labels(selector: &BTreeMap<String, String>, labels: &BTreeMap<String, String>) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// Returns the pods of a namespace that a service's selector matches.
+pub fn selected_pods(pods: &Lister<Pod>, namespace: &str, selector: &BTreeMap<String, String>) -> Vec<Arc<Pod>> {
+    pods.with_labels(namespace, |labels| selects_labels(selector, labels))
 }
 
 pub fn is_headless(service: &Service) -> bool {

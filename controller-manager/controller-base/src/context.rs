@@ -7,6 +7,7 @@ use crate::options::Settings;
 use client::{Client, Informers, ServiceAccountTokens, WorkQueue};
 use component_base::env::Env;
 use futures::future::BoxFuture;
+use proto::kinds::api::core::v1::Pod;
 use std::sync::Arc;
 
 /// Named here too, because every controller has it from its context.
@@ -30,7 +31,8 @@ pub struct Context {
 impl Context {
     /// The informers run until the client's environment shuts down.
     pub fn new(client: &Client, settings: Settings) -> Self {
-        let (env, informers) = (client.env().clone(), Informers::new(client));
+        // There may be hundreds of thousands of pods, and nearly all rest.
+        let (env, informers) = (client.env().clone(), Informers::new(client).packing_at_rest::<Pod>());
         Self { env, client: client.clone(), informers, settings: Arc::new(settings) }
     }
 

@@ -17,6 +17,10 @@ pub const PODS_BY_CONTROLLER: &str = "controller";
 pub const REVISIONS_BY_CONTROLLER: &str = "controller";
 /// Pods by the name of the node that they are assigned to.
 pub const PODS_BY_NODE: &str = "node";
+/// Pods that have ended by `TERMINAL`, and pods that are being deleted by `DELETING`.
+pub const PODS_BY_END: &str = "end";
+pub const TERMINAL: &str = "terminal";
+pub const DELETING: &str = "deleting";
 /// Pods by the keys of the PersistentVolumeClaims that they use.
 pub const PODS_BY_CLAIM: &str = "claim";
 /// VolumeAttachments by the name of their PersistentVolume.
@@ -45,6 +49,13 @@ pub fn pods_by_node(pods: &Informer<Pod>) {
     pods.index(PODS_BY_NODE, |pod| {
         let node = pod::node_name(pod);
         if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
+    });
+}
+
+pub fn pods_by_end(pods: &Informer<Pod>) {
+    pods.index(PODS_BY_END, |pod| {
+        let ends = [(TERMINAL, pod::is_terminal(pod)), (DELETING, pod.is_deleting())];
+        ends.into_iter().filter(|(_, holds)| *holds).map(|(end, _)| end.to_owned()).collect()
     });
 }
 

@@ -25,6 +25,7 @@ struct Controller {
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
+    setup.informer::<Pod>().index_label_sets();
     let tracker: Arc<Tracker> = Arc::default();
     let controller = Controller {
         services: setup.lister(),
@@ -63,7 +64,7 @@ impl Reconciler for Controller {
         let selector = service.as_deref().and_then(service::selector);
         let pods = selector.map(|selector| {
             let namespace = service.as_ref().map(|service| service.namespace()).unwrap_or_default();
-            self.pods.filter(namespace, |pod| service::selects(selector, pod))
+            service::selected_pods(&self.pods, namespace, selector)
         });
         Some(Observed { pods: pods.unwrap_or_default(), endpoints: self.endpoints.by_key(key), service })
     }

@@ -40,6 +40,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let tracker = Arc::new(Tracker::default());
     setup.informer().index(BY_SERVICE, |slice: &EndpointSlice| service_key(slice, MANAGER).into_iter().collect());
     indexes::pods_by_node(&setup.informer());
+    setup.informer::<Pod>().index_label_sets();
     let (services, pods): (Lister<Service>, Lister<Pod>) = (setup.lister(), setup.lister());
     setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
     setup.on_event(&queue, {
@@ -93,7 +94,7 @@ impl Reconciler for Controller {
             return None;
         };
         let selector = service::selector(&service)?;
-        let pods = self.pods.filter(service.namespace(), |pod| service::selects(selector, pod));
+        let pods = service::selected_pods(&self.pods, service.namespace(), selector);
         let slices = self.slices.by_index(BY_SERVICE, key);
         if !self.tracker.is_up_to_date(key, &slices) {
             // The event that updates the cache adds the key too. The delay is for an event that never comes.

@@ -91,21 +91,21 @@ impl Graph {
         };
         let owners = metadata.owner_references.clone().unwrap_or_default();
         let mut work = Vec::new();
-        let before = self.nodes.get(&uid).cloned();
-        let mut node = before.clone().unwrap_or_default();
+        let is_known = self.nodes.contains_key(&uid);
+        // A node may have thousands of dependents, which stay as they are.
+        let node = self.nodes.entry(uid.clone()).or_default();
+        let was_virtual = is_known && node.is_virtual;
+        let owners_before = std::mem::replace(&mut node.owners, owners.clone());
         node.identity = identity;
         node.is_virtual = false;
-        node.owners.clone_from(&owners);
         node.is_deleting = metadata.deletion_timestamp.is_some();
         let waits_for =
             |finalizer: &str| node.is_deleting && metadata.finalizers.iter().flatten().any(|own| own == finalizer);
         let (orphans, foreground) = (waits_for(ORPHAN), waits_for(FOREGROUND));
         node.deletes_dependents = foreground;
-        self.nodes.insert(uid.clone(), node);
-        let owners_before = before.as_ref().map(|node| node.owners.clone()).unwrap_or_default();
         self.unblock_owners(&owners_before, &owners, &mut work);
         self.relink(&uid, &owners_before, &owners, &mut work);
-        if before.as_ref().is_some_and(|before| before.is_virtual) {
+        if was_virtual {
             self.check_references_to(&uid, &mut work);
         }
         if orphans {

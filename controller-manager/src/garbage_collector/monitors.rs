@@ -92,6 +92,8 @@ impl Monitors {
         let monitors = self.clone();
         let resource = resource.clone();
         let informer = self.informers.metadata(&resource.gvr);
+        // The graph has what the collector reads. The informer's store only compares.
+        informer.pack_at_rest();
         informer.on_event(move |event| monitors.observe_event(&resource, event));
     }
 

@@ -8,9 +8,12 @@ use client::{Client, Lister, Plan};
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
+use controller_base::indexes::{self, DELETING, PODS_BY_END, PODS_BY_NODE, TERMINAL};
 use jiff::Timestamp;
+use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 const PERIOD: Duration = Duration::from_secs(20);
@@ -26,6 +29,8 @@ struct Collector {
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
+    indexes::pods_by_node(&setup.informer());
+    indexes::pods_by_end(&setup.informer());
     let actor = setup.actor();
     let collector = Collector {
         client: actor.client.clone(),
@@ -41,8 +46,8 @@ impl PeriodicReconciler for Collector {
     type Observed = Observed;
 
     async fn observe(&mut self, now: Timestamp) -> Observed {
-        let (pods, nodes) = (self.pods.list(), self.nodes.list());
-        let missing = missing_nodes(&pods, &nodes);
+        let nodes = self.nodes.list();
+        let missing = missing_nodes(self.pods.index_values(PODS_BY_NODE), &nodes);
         self.missing_since.retain(|name, _| missing.contains(name));
         let mut deleted_nodes = BTreeSet::new();
         for name in missing {
@@ -52,10 +57,25 @@ impl PeriodicReconciler for Collector {
                 deleted_nodes.insert(name);
             }
         }
+        let pods = self.concerned_pods(&deleted_nodes);
         Observed { pods, nodes, deleted_nodes, terminated_threshold: self.terminated_threshold }
     }
 
     fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
         plan(observed, now)
+    }
+}
+
+impl Collector {
+    /// Returns the pods that may have to go, in the order of their keys. Of all others, which rest, nothing is read.
+    fn concerned_pods(&self, deleted_nodes: &BTreeSet<String>) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.by_index(PODS_BY_END, DELETING);
+        let ended = self.pods.count_by_index(PODS_BY_END, TERMINAL);
+        if self.terminated_threshold > 0 && ended > self.terminated_threshold {
+            pods.extend(self.pods.by_index(PODS_BY_END, TERMINAL));
+        }
+        pods.extend(deleted_nodes.iter().flat_map(|node| self.pods.by_index(PODS_BY_NODE, node)));
+        let by_key: BTreeMap<String, Arc<Pod>> = pods.into_iter().map(|pod| (pod.key(), pod)).collect();
+        by_key.into_values().collect()
     }
 }

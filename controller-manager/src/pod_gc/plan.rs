@@ -15,6 +15,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 #[derive(Debug)]
 pub struct Observed {
+    /// The pods that have ended, that are being deleted, or whose node has been deleted.
     pub pods: Vec<Arc<Pod>>,
     pub nodes: Vec<Arc<Node>>,
     /// Nodes that pods name and that do not exist, as the server has confirmed.
@@ -43,10 +44,9 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
 }
 
 /// Returns the nodes that pods name and that the cache lacks.
-pub fn missing_nodes(pods: &[Arc<Pod>], nodes: &[Arc<Node>]) -> BTreeSet<String> {
+pub fn missing_nodes(named: Vec<String>, nodes: &[Arc<Node>]) -> BTreeSet<String> {
     let present: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-    let named = pods.iter().map(|pod| pod::node_name(pod)).filter(|name| !name.is_empty());
-    named.filter(|name| !present.contains(name)).map(str::to_owned).collect()
+    named.into_iter().filter(|name| !present.contains(&**name)).collect()
 }
 
 /// Returns the terminated pods beyond the threshold: evicted ones first, then the oldest.
@@ -138,7 +138,8 @@ mod tests {
             terminated_threshold: 0,
         };
         assert_eq!(removed(&observed), "orphaned! orphaned-ended unplaced-ending! on-broken-ending!");
-        assert_eq!(missing_nodes(&observed.pods, &observed.nodes), BTreeSet::from(["node-9".to_owned()]));
+        let named = ["node-1", "node-9"].map(str::to_owned).to_vec();
+        assert_eq!(missing_nodes(named, &observed.nodes), BTreeSet::from(["node-9".to_owned()]));
     }
 
     #[test]

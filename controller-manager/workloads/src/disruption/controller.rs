@@ -25,6 +25,7 @@ struct Controller {
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let [queue, stale] = setup.queues();
+    setup.informer::<Pod>().index_label_sets();
     let listers = Listers {
         budgets: setup.lister(),
         pods: setup.lister(),

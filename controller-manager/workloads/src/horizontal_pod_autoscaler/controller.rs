@@ -63,6 +63,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
             queue.add_after(autoscaler.key(), period);
         }
     });
+    setup.informer::<Pod>().index_label_sets();
     let (pods, metrics) = (setup.lister(), AutoscalerMetrics::new(setup.env));
     let controller = Controller { autoscalers, pods, mapper: Mapper::default(), memory, consistency, options, metrics };
     setup.run(queue, workers, controller)
