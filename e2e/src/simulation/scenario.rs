@@ -4,7 +4,7 @@ use super::controller_caches::REPLICA_SETS;
 use super::faults::FaultProfile;
 use super::stories;
 use super::user::{self, User};
-use super::{Run, Simulation};
+use super::{LAST_WRITES, Run, Simulation};
 use client::{Client, ListOptions};
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use proto::kinds::api::core::v1::Pod;
@@ -28,6 +28,7 @@ pub struct Scenario {
 
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "roll-out", run: |seed| Simulation::run_whole(seed, 3, async |s| roll_out(s, "web", 20).await) },
+    Scenario { name: "growth", run: growth },
     Scenario { name: "survive", run: survive },
     Scenario { name: "daemon-sets", run: daemon_sets },
     Scenario { name: "at-size", run: at_size },
@@ -50,6 +51,31 @@ pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
     user.patch("apps", "deployments", "default", name, image).await;
     available(simulation, name, replicas).await;
+}
+
+/// One Deployment grows to many pods, and then many Deployments to a few. `write_counts` counts what that takes.
+fn growth(seed: u64) -> Run<()> {
+    const PODS: usize = 200;
+    const EACH: usize = 10;
+    Simulation::run_whole(seed, 10, async |simulation| {
+        let user = User::new(simulation, 0);
+        let create = async |name: &str, replicas: usize| {
+            user.create("apps", "deployments", user::deployment(name, replicas, "web:1")).await;
+        };
+        simulation.env().sleep(LAST_WRITES).await;
+        simulation.cluster.log_line(&format!("one deployment of {PODS} begins"));
+        create("large", PODS).await;
+        available(simulation, "large", PODS as i32).await;
+        simulation.env().sleep(LAST_WRITES).await;
+        simulation.cluster.log_line(&format!("{} deployments of {EACH} begin", PODS / EACH));
+        let small: Vec<String> = (0..PODS / EACH).map(|number| format!("small-{number}")).collect();
+        futures::future::join_all(small.iter().map(|name| create(name, EACH))).await;
+        for name in &small {
+            available(simulation, name, EACH as i32).await;
+        }
+        simulation.env().sleep(LAST_WRITES).await;
+        simulation.cluster.log_line("all have grown");
+    })
 }
 
 /// Waits until the rollout is complete, as `kubectl rollout status` does.

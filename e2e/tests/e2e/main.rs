@@ -72,6 +72,7 @@ mod usage;
 mod watch_order;
 mod web_sockets;
 mod webhook_server;
+mod write_counts;
 
 use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
 use component_base_testing::test_needs;

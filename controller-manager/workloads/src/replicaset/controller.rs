@@ -12,10 +12,19 @@ use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{adopters, confirm_adoption, is_replaced};
 use controller_base::descriptor::Setup;
 use controller_base::indexes;
+use controller_base::pod::is_active;
 use controller_base::pod_control::PodControl;
 use jiff::Timestamp;
 use proto::kinds::api::apps::v1::ReplicaSet;
 use proto::kinds::api::core::v1::{Pod, ReplicationController};
+use std::time::Duration;
+
+/// Time for each further replica in which a round waits for more pods whose status changes, up to a second.
+///
+/// Deviation: Kubernetes counts the pods after each status, and so writes the status of a replica set, and then that of its
+/// deployment, about once for every pod that starts. Its Job controller waits for a second, too.
+const BATCH_PER_REPLICA: Duration = Duration::from_millis(50);
+const LONGEST_BATCH: Duration = Duration::from_secs(1);
 
 struct Controller<T> {
     control: PodControl,
@@ -50,10 +59,29 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
         move |event: &Event<Pod>, queue| {
             let concerned = control.observe_event::<T>(event);
             let adopters = adopters(&owners, event, |owner: &T, labels| owner.selector().matches(labels));
-            concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
+            for key in concerned {
+                let replicas = owners.by_key(&key).map_or(0, |owner| owner.replicas());
+                queue.add_after(key, batch_delay(event, replicas));
+            }
+            adopters.into_iter().for_each(|key| queue.add(key));
         }
     });
     setup.run(queue, workers, Controller { control, listers })
+}
+
+/// Returns how long a round may wait after a pod's event for others like it. A pod that comes, goes, ends or changes hands
+/// waits for nothing.
+fn batch_delay(event: &Event<Pod>, replicas: i32) -> Duration {
+    let is_about_status = match event {
+        Event::Updated { old, new } => {
+            is_active(old) == is_active(new)
+                && old.metadata.labels == new.metadata.labels
+                && old.metadata.owner_references == new.metadata.owner_references
+        }
+        Event::Added(_) | Event::Deleted(_) => false,
+    };
+    let others = u32::try_from(replicas.saturating_sub(1)).unwrap_or(0);
+    if is_about_status { BATCH_PER_REPLICA.saturating_mul(others).min(LONGEST_BATCH) } else { Duration::ZERO }
 }
 
 impl<T: Replicated> Reconciler for Controller<T> {
@@ -88,5 +116,34 @@ impl<T: Replicated> Reconciler for Controller<T> {
     /// Plans the status with the reason of a failed creation or deletion.
     fn recover(&self, observed: &Observed<T>, error: &ApplyError, now: Timestamp) -> Option<Plan> {
         plan::changes_pods(&error.failed).then(|| plan::plan_status(observed, Failure::of(error).as_ref(), now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use controller_base::fixture;
+    use std::sync::Arc;
+
+    #[test]
+    fn only_statuses_of_many_pods_wait_for_each_other() {
+        let (pod, mut ready) = (fixture::pod("a"), fixture::pod("a"));
+        fixture::set_ready(&mut ready, fixture::at(1));
+        let (mut ended, mut released) = (ready.clone(), ready.clone());
+        fixture::set_phase(&mut ended, "Failed");
+        released.metadata.labels = Some(fixture::labels(&[("app", "other")]));
+        let updated = |new: &Pod| Event::Updated { old: Arc::new(pod.clone()), new: Arc::new(new.clone()) };
+        for (event, replicas, expected_ms) in [
+            (updated(&ready), 1, 0),
+            (updated(&ready), 3, 100),
+            (updated(&ready), 5_000, 1_000),
+            (updated(&ready), 0, 0),
+            (updated(&ended), 5_000, 0),
+            (updated(&released), 5_000, 0),
+            (Event::Added(Arc::new(pod.clone())), 5_000, 0),
+            (Event::Deleted(Arc::new(pod.clone())), 5_000, 0),
+        ] {
+            assert_eq!(batch_delay(&event, replicas), Duration::from_millis(expected_ms), "{event:?}, {replicas}");
+        }
     }
 }
