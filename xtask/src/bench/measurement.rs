@@ -39,6 +39,9 @@ pub struct Measurement {
     /// Requests that the API server has answered meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// Writes for each operation, refused ones too, by verb and resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub writes_per_operation: BTreeMap<String, f64>,
     /// Microseconds of an operation that pass in each admission plugin.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub admission_us: BTreeMap<String, f64>,
@@ -74,6 +77,7 @@ impl Measurement {
             errors: 0,
             store_requests: None,
             requests: None,
+            writes_per_operation: BTreeMap::new(),
             admission_us: BTreeMap::new(),
         }
     }
@@ -92,6 +96,13 @@ impl Measurement {
 
     pub fn requests(self, requests: f64) -> Self {
         Self { requests: Some(requests.max(0.0) as u64), ..self }
+    }
+
+    /// `writes` are those of all operations together, by verb and resource.
+    pub fn writes(self, writes: &BTreeMap<String, f64>) -> Self {
+        let of_one = |count: f64| round(count / self.operations.max(1) as f64);
+        let writes_per_operation = writes.iter().map(|(kind, count)| (kind.clone(), of_one(*count))).collect();
+        Self { writes_per_operation, ..self }
     }
 
     /// `seconds` are those of all operations together, by plugin.

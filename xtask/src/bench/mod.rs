@@ -16,7 +16,9 @@ mod scrape;
 mod lists;
 mod watches;
 mod workloads;
+mod fleet;
 mod nodes;
+mod controllers;
 mod start_up;
 mod simulated;
 mod page;
@@ -107,6 +109,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
     Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
     Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+    Scenario { name: "controllers", run: |bench| Box::pin(controllers::run(bench)) },
     Scenario { name: "nodes", run: |bench| Box::pin(nodes::run(bench)) },
     Scenario { name: "simulated", run: |bench| Box::pin(simulated::run(bench)) },
 ];

@@ -6,6 +6,9 @@ use client::request::Call;
 use http::Method;
 use std::collections::BTreeMap;
 
+/// Verbs of requests that write.
+const WRITES: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "DELETECOLLECTION"];
+
 /// The samples of one moment, by name and labels as they are written.
 pub struct Scrape(BTreeMap<String, f64>);
 
@@ -44,6 +47,27 @@ impl Scrape {
         self.since(before, "apiserver_request_total", "verb").values().sum()
     }
 
+    /// Writes by verb and resource, as in `POST pods/binding`.
+    pub fn writes_since(&self, before: &Self) -> BTreeMap<String, f64> {
+        let mut added: BTreeMap<String, f64> = BTreeMap::new();
+        for (sample, value) in &self.0 {
+            let Some(labels) = sample.strip_prefix("apiserver_request_total{") else { continue };
+            let label = |name: &str| {
+                let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+                rest.split('"').next()
+            };
+            let verb = label("verb").unwrap_or_default();
+            let value = value - before.0.get(sample).copied().unwrap_or_default();
+            if value > 0.0 && WRITES.contains(&verb) {
+                let resource = label(",resource").unwrap_or_default();
+                let subresource = label("subresource").filter(|name| !name.is_empty());
+                let part = subresource.map(|name| format!("/{name}")).unwrap_or_default();
+                *added.entry(format!("{verb} {resource}{part}")).or_default() += value;
+            }
+        }
+        added
+    }
+
     /// Seconds in each admission plugin that had anything to do.
     pub fn admission_s_since(&self, before: &Self) -> BTreeMap<String, f64> {
         let mut seconds = self.since(before, "apiserver_admission_controller_admission_duration_seconds_sum", "name");
@@ -66,5 +90,23 @@ mod tests {
         assert_eq!(after.store_requests_since(&before), 5.0);
         let expected = BTreeMap::from([("get".to_owned(), 3.0), ("list".to_owned(), 2.0)]);
         assert_eq!(after.since(&before, "etcd_requests_total", "operation"), expected);
+    }
+    #[test]
+    fn writes_are_added_up_by_verb_and_resource() {
+        let line = |code: u32, resource: &str, subresource: &str, verb: &str, count: u32| {
+            format!(
+                "apiserver_request_total{{code=\"{code}\",group=\"\",resource=\"{resource}\",subresource=\"{subresource}\",\
+                 verb=\"{verb}\"}} {count}\n"
+            )
+        };
+        let before = Scrape::read(&line(201, "pods", "", "POST", 3));
+        let after = [
+            line(201, "pods", "", "POST", 5),
+            line(409, "pods", "", "POST", 1),
+            line(201, "pods", "binding", "POST", 2),
+            line(200, "pods", "", "LIST", 7),
+        ];
+        let expected = BTreeMap::from([("POST pods".to_owned(), 3.0), ("POST pods/binding".to_owned(), 2.0)]);
+        assert_eq!(Scrape::read(&after.concat()).writes_since(&before), expected);
     }
 }
