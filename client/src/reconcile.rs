@@ -6,7 +6,7 @@
 use crate::client::Client;
 use crate::consistency::Stale;
 use crate::controller::{ReconcileError, run_workers};
-use crate::events::Recorder;
+use crate::events::{EventSpec, EventType, Recorder, Regarding};
 use crate::plan::{Action, ApplyError, Plan, apply};
 use crate::work_queue::WorkQueue;
 use component_base::env::Env;
@@ -114,6 +114,8 @@ async fn round<R: Reconciler>(
         Err(error) => {
             if let Some(plan) = reconciler.recover(&observed, &error, env.wall()) {
                 reconciler.apply(actor, &key, &observed, &plan).await?;
+            } else if let Some(event) = refusal(&error) {
+                apply(&actor.client, &actor.recorder, &Plan::of([event])).await?;
             }
             if is_overtaken(&error) {
                 queue.add_after(key, TICK);
@@ -123,6 +125,21 @@ async fn round<R: Reconciler>(
             if error.cause.is_namespace_terminating() { Ok(()) } else { Err(error.into()) }
         }
     }
+}
+
+/// Returns an event that says why the server has refused an object's update, as a webhook or a policy does.
+///
+/// Deviation: Kubernetes tells it in the manager's log alone, except for HorizontalPodAutoscalers, whose words these are.
+fn refusal(error: &ApplyError) -> Option<Action> {
+    let (reason, object) = match &error.failed {
+        Action::UpdateStatus { object, .. } => ("FailedUpdateStatus", object),
+        Action::Update { object, .. } => ("FailedUpdate", object),
+        _ => return None,
+    };
+    // Other codes mean that the object has changed, or that the server is busy.
+    let is_refused = matches!(error.cause.code(), 403 | 422 | 500) && !error.cause.is_namespace_terminating();
+    let event = || EventSpec::new(&Regarding::of_value(object), EventType::Warning, reason, error.cause.to_string());
+    is_refused.then(|| Action::Event(event()))
 }
 
 /// Returns true if the object to change no longer exists, or the object to create does: an event will follow.

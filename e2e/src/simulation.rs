@@ -8,7 +8,11 @@
 pub mod part;
 mod cluster;
 
+// A server beside the cluster.
+mod metrics_source;
+
 // The faults.
+pub mod crash_points;
 mod wire;
 pub mod faults;
 
@@ -26,6 +30,9 @@ mod quiet;
 pub mod scenario;
 pub mod user;
 mod stories;
+mod error_states;
+mod any_order;
+pub mod crash_stories;
 
 use apiserver::config::RequestLog;
 use checked_store::CheckedStore;
@@ -34,6 +41,7 @@ use cluster::Cluster;
 use component_base::env::Env;
 use convergence::Unconverged;
 use faults::{FaultInjector, FaultProfile};
+use metrics_source::MetricsSource;
 use parking_lot::Mutex;
 use part::Part;
 use proto::kinds::api::core::v1::Node;
@@ -85,6 +93,8 @@ pub struct Simulation {
     store: Arc<Fault>,
     wire: Arc<Wire>,
     cluster: Arc<Cluster>,
+    /// The values of external metrics.
+    metrics: MetricsSource,
 }
 
 impl Simulation {
@@ -142,7 +152,8 @@ impl Simulation {
         let store = Fault::new(&store_env, storage);
         let wire = Wire::new(&env, &violations, checked_store.clone());
         let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, nodes);
-        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster }
+        let metrics = MetricsSource::start(&env);
+        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster, metrics }
     }
 
     pub fn admin(&self) -> Client {

@@ -1,8 +1,9 @@
-//! `cargo xtask soak`: the simulated cluster under many seeds. Each run is a process of its own; a seed that breaks a
-//! promise leaves its log and its report behind, and is named at the end.
+//! `cargo xtask soak`: the simulated cluster under many seeds, or a short story with every write as a crash point. Each run is
+//! a process of its own; a run that breaks a promise leaves its log and its report behind, and is named at the end.
 
 use crate::release;
 use clap::Args;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,15 @@ pub struct Options {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// roll-out, survive, at-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults,
-    /// cut-off or lost-node
+    /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, error-states, at-size, quiet-hour, stale-rollout,
+    /// stories, killed-fleet, stories-under-faults, cut-off or lost-node; with --every-write a story: deployment, stateful-set,
+    /// daemon-set, job, claim, autoscaler or namespace
     #[arg(long, default_value = "survive")]
     scenario: String,
+    /// Runs a story under the first seed once for every write, with the component that writes killed right before it, and
+    /// once with the component killed right after it
+    #[arg(long)]
+    every_write: bool,
     /// Runs at the same time
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     jobs: u32,
@@ -44,16 +50,46 @@ pub enum Error {
     Seed(String),
     #[error("{0}")]
     Build(String),
+    #[error("{0} names no crash points: is it a story?")]
+    Points(String),
+}
+
+/// What one run does: a scenario under a seed, perhaps with a crash point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Order {
+    seed: u64,
+    point: Option<String>,
+}
+
+impl Order {
+    fn arguments(&self, scenario: &str) -> Vec<String> {
+        [scenario.to_owned(), self.seed.to_string()].into_iter().chain(self.point.clone()).collect()
+    }
+
+    /// Returns the command that repeats the run.
+    fn replay(&self, scenario: &str) -> String {
+        match &self.point {
+            None => format!("{SEED}={} cargo xtask soak --scenario {scenario}", self.seed),
+            Some(_) => format!("orrery-under-simulation {}", self.arguments(scenario).join(" ")),
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}", self.seed)?;
+        self.point.iter().try_for_each(|point| write!(f, " {point}"))
+    }
 }
 
 struct Run {
-    seed: u64,
+    order: Order,
     child: Child,
     log: PathBuf,
     report: PathBuf,
 }
 
-/// Runs the seeds, prints a line for each, and complains of those that failed.
+/// Runs the seeds or the crash points, prints a line for each, and complains of those that failed.
 pub fn run(options: &Options, root: &Path) -> Result<Vec<String>, Error> {
     let program = match &options.program {
         Some(program) => program.clone(),
@@ -62,14 +98,18 @@ pub fn run(options: &Options, root: &Path) -> Result<Vec<String>, Error> {
     let out = root.join(&options.out);
     std::fs::create_dir_all(&out).map_err(|error| Error::Io(out.display().to_string(), error))?;
     let seeds = seeds(options, std::env::var(SEED).ok())?;
-    let mut waiting = seeds.into_iter();
+    let orders = match options.every_write {
+        true => crash_points(&program, &options.scenario, seeds.first().copied().unwrap_or_default())?,
+        false => seeds.into_iter().map(|seed| Order { seed, point: None }).collect(),
+    };
+    let mut waiting = orders.into_iter();
     let mut running: Vec<Run> = Vec::new();
     let mut failed = Vec::new();
     loop {
         while running.len() < options.jobs as usize
-            && let Some(seed) = waiting.next()
+            && let Some(order) = waiting.next()
         {
-            running.push(start(&program, &options.scenario, seed, &out)?);
+            running.push(start(&program, &options.scenario, order, &out)?);
         }
         if running.is_empty() {
             return Ok(failed);
@@ -87,34 +127,51 @@ fn seeds(options: &Options, replayed: Option<String>) -> Result<Vec<u64>, Error>
     }
 }
 
-fn start(program: &Path, scenario: &str, seed: u64, out: &Path) -> Result<Run, Error> {
-    let file = |suffix: &str| out.join(format!("{scenario}-{seed}.{suffix}"));
+/// Plays a story without a kill, and returns an order for each of its crash points.
+fn crash_points(program: &Path, story: &str, seed: u64) -> Result<Vec<Order>, Error> {
+    let order = Order { seed, point: None };
+    let output = Command::new(program).args(order.arguments(story)).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Error::Io(program.display().to_string(), error))?;
+    let log = String::from_utf8_lossy(&output.stdout);
+    let count = log.lines().rev().find_map(number_of_points).ok_or_else(|| Error::Points(story.to_owned()))?;
+    let points = (1..=count).flat_map(|write| [format!("before-{write}"), format!("after-{write}")]);
+    Ok(points.map(|point| Order { seed, point: Some(point) }).collect())
+}
+
+/// Reads the number from the line `TIME simulation: 42 crash points`.
+fn number_of_points(line: &str) -> Option<u32> {
+    line.strip_suffix(" crash points")?.rsplit(' ').next()?.parse().ok()
+}
+
+fn start(program: &Path, scenario: &str, order: Order, out: &Path) -> Result<Run, Error> {
+    let name = order.arguments(scenario).join("-");
+    let file = |suffix: &str| out.join(format!("{name}.{suffix}"));
     let create = |path: &Path| File::create(path).map_err(|error| Error::Io(path.display().to_string(), error));
     let (log, report) = (file("log"), file("report"));
     let child = Command::new(program)
-        .args([scenario, &seed.to_string()])
+        .args(order.arguments(scenario))
         .stdin(Stdio::null())
         .stdout(create(&log)?)
         .stderr(create(&report)?)
         .spawn()
         .map_err(|error| Error::Io(program.display().to_string(), error))?;
-    Ok(Run { seed, child, log, report })
+    Ok(Run { order, child, log, report })
 }
 
 /// A complaint if the run failed.
 fn finish(mut run: Run, scenario: &str) -> Result<Option<String>, Error> {
-    let Run { seed, child, log, report } = &mut run;
-    let status = child.wait().map_err(|error| Error::Io(format!("seed {seed}"), error))?;
+    let Run { order, child, log, report } = &mut run;
+    let status = child.wait().map_err(|error| Error::Io(order.to_string(), error))?;
     if status.success() {
-        println!("seed {seed}: good");
+        println!("{order}: good");
         return Ok(None);
     }
     let text = std::fs::read_to_string(&*report).unwrap_or_default();
     let first = text.lines().find(|line| !line.is_empty()).unwrap_or("ended without a report");
     println!("{first}");
     Ok(Some(format!(
-        "seed {seed} failed ({status}); replay it: {SEED}={seed} cargo xtask soak --scenario {scenario}; \
-         its report is {}, its log {}",
+        "{order} failed ({status}); replay it: {}; its report is {}, its log {}",
+        order.replay(scenario),
         report.display(),
         log.display()
     )))
@@ -141,6 +198,19 @@ mod tests {
         assert_eq!(seeds(&options("--seeds 3"), Some("42".to_owned())).unwrap(), [42]);
         let error = seeds(&options(""), Some("x".to_owned())).unwrap_err();
         assert_eq!(error.to_string(), "SEED is \"x\", which is no number");
+    }
+
+    #[test]
+    fn every_write_is_tried_before_and_after() {
+        assert_eq!(number_of_points("2026-01-01T00:00:09Z simulation: 42 crash points"), Some(42));
+        assert_eq!(number_of_points("2026-01-01T00:00:09Z simulation: no more faults"), None);
+        let order = Order { seed: 3, point: Some("after-7".to_owned()) };
+        assert_eq!(order.arguments("job"), ["job", "3", "after-7"]);
+        assert_eq!(order.replay("job"), "orrery-under-simulation job 3 after-7");
+        let directory = tempfile::tempdir().unwrap();
+        let line = format!("--every-write --program true --out {}", directory.path().display());
+        let error = run(&options(&line), directory.path()).unwrap_err();
+        assert_eq!(error.to_string(), "survive names no crash points: is it a story?");
     }
 
     #[test]

@@ -50,6 +50,21 @@ impl Regarding {
         }
     }
 
+    /// Makes the reference of an encoded object.
+    pub fn of_value(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &object["metadata"];
+        Self {
+            api_version: text(&object["apiVersion"]),
+            kind: text(&object["kind"]),
+            namespace: text(&metadata["namespace"]),
+            name: text(&metadata["name"]),
+            uid: text(&metadata["uid"]),
+            resource_version: text(&metadata["resourceVersion"]),
+            field_path: String::new(),
+        }
+    }
+
     fn to_value(&self) -> Value {
         let mut reference = serde_json::Map::new();
         let fields = [

@@ -1,5 +1,8 @@
 //! Runs one simulation; prints its log, its virtual time, and a report if it violated an invariant.
 
+use e2e::simulation::Run;
+use e2e::simulation::crash_points::CrashPoint;
+use e2e::simulation::crash_stories;
 use e2e::simulation::scenario::SCENARIOS;
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,14 +11,12 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let scenario = arguments.next().and_then(|name| SCENARIOS.iter().find(|scenario| scenario.name == name));
-    let (Some(scenario), Some(seed)) = (scenario, arguments.next().and_then(|text| text.parse().ok())) else {
-        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-        eprintln!("usage: orrery-under-simulation {} SEED", names.join("|"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(run) = run(&arguments) else {
+        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).chain(crash_stories::STORIES).collect();
+        eprintln!("usage: orrery-under-simulation {} SEED [before-N|after-N]", names.join("|"));
         return ExitCode::FAILURE;
     };
-    let run = (scenario.run)(seed);
     let mut out = std::io::stdout().lock();
     let took = format!("{} s of virtual time", run.virtual_time.as_secs());
     for line in run.log.iter().chain([&took]) {
@@ -24,8 +25,19 @@ fn main() -> ExitCode {
         }
     }
     if let Err(report) = run.outcome {
-        eprintln!("{report}\nreplay it: SEED={seed} cargo xtask soak --scenario {}", scenario.name);
+        eprintln!("{report}\nreplay it: orrery-under-simulation {}", arguments.join(" "));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// Runs a scenario under a seed. A story of `crash_stories` may have a crash point.
+fn run(arguments: &[String]) -> Option<Run<()>> {
+    let [name, seed, rest @ ..] = arguments else { return None };
+    let seed = seed.parse().ok()?;
+    let point: Option<CrashPoint> = rest.first().map(|text| text.parse()).transpose().ok()?;
+    match SCENARIOS.iter().find(|scenario| scenario.name == name) {
+        Some(scenario) => point.is_none().then(|| (scenario.run)(seed)),
+        None => crash_stories::run(name, seed, point),
+    }
 }

@@ -1,6 +1,8 @@
 //! Finds the objects that have not converged: their status does not match their spec, or they depend on missing
 //! objects.
 
+mod attachments;
+mod autoscalers;
 mod daemons;
 
 use jiff::{SignedDuration, Timestamp};
@@ -39,7 +41,12 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
         let mut reasons = Vec::new();
         any(object, objects, &mut reasons);
         match key.split('/').nth(2).unwrap_or_default() {
-            "pods" => pod(object, &mut reasons),
+            "pods" => {
+                pod(object, &mut reasons);
+                attachments::pod(object, objects, &mut reasons);
+            }
+            "volumeattachments" => attachments::attachment(object, objects, &mut reasons),
+            "horizontalpodautoscalers" => autoscalers::check(object, objects, &mut reasons),
             "minions" => node(object, &mut reasons),
             "deployments" => deployment(object, &mut reasons),
             "replicasets" => replica_set(object, objects, &mut reasons),

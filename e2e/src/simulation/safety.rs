@@ -10,6 +10,9 @@ mod rollouts;
 mod daemons;
 pub mod lives;
 mod volumes;
+mod attachments;
+mod autoscalers;
+mod jobs;
 mod fields;
 
 use super::controller_caches::ControllerState;
@@ -75,6 +78,9 @@ impl Safety {
             Box::<daemons::Daemons>::default(),
             Box::<lives::Lives>::default(),
             Box::<volumes::Volumes>::default(),
+            Box::<attachments::Attachments>::default(),
+            Box::<autoscalers::Autoscalers>::default(),
+            Box::<jobs::Jobs>::default(),
         ];
         Self { violations: violations.clone(), rules }
     }

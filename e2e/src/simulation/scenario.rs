@@ -1,6 +1,8 @@
 //! The scenarios of simulated clusters, each run by name and seed.
 
+use super::any_order;
 use super::controller_caches::REPLICA_SETS;
+use super::error_states;
 use super::faults::FaultProfile;
 use super::stories;
 use super::user::{self, User};
@@ -33,12 +35,15 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "daemon-sets", run: daemon_sets },
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "stateful-sets", run: stateful_sets },
+    Scenario { name: "scaled-and-attached", run: scaled_and_attached },
     Scenario { name: "quiet-hour", run: quiet_hour },
     Scenario { name: "stale-rollout", run: stale_rollout },
     Scenario { name: "stories", run: stories::played },
     Scenario { name: "killed-fleet", run: stories::killed },
     Scenario { name: "stories-under-faults", run: stories::under_faults },
     Scenario { name: "cut-off", run: stories::cut_off },
+    Scenario { name: "error-states", run: error_states },
+    Scenario { name: "any-order", run: |seed| Simulation::run_whole(seed, 3, async |s| any_order::check(s).await) },
     Scenario { name: "lost-node", run: stories::lost_node },
 ];
 
@@ -159,6 +164,17 @@ fn stateful_sets(seed: u64) -> Run<()> {
     })
 }
 
+/// A user works on autoscalers and on pods whose volumes are attached, under all faults.
+fn scaled_and_attached(seed: u64) -> Run<()> {
+    let nodes = 3;
+    Simulation::run_whole(seed, nodes, async |simulation| {
+        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
+        let user = User::new(simulation, nodes);
+        futures::join!(user.scale_and_attach(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
+        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+    })
+}
+
 /// Returns true if all pods of a node are deleted or being deleted.
 async fn has_lost_its_pods(client: &Client, node: &str) -> bool {
     let on_node = ListOptions::fields(format!("spec.nodeName={node}"));
@@ -171,6 +187,15 @@ async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
     let took = simulation.converges().await;
     let requests = simulation.stays_quiet(quiet).await;
     simulation.cluster.log_line(&format!("at rest after {took:?}; {requests} requests in {quiet:?} of quiet"));
+}
+
+/// Controllers meet states that they cannot reconcile, and a Deployment beside them works.
+fn error_states(seed: u64) -> Run<()> {
+    Simulation::run_whole(seed, 2, async |simulation| {
+        error_states::endure(simulation).await;
+        simulation.converges().await;
+        roll_out(simulation, "afterwards", 3).await;
+    })
 }
 
 /// Observes a cluster at rest for an hour.

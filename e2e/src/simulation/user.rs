@@ -1,11 +1,15 @@
 //! `User`: creates, changes and deletes objects at random, and retries each request until the server accepts it.
 
 mod daemons;
+mod scaled_and_attached;
+
+pub use scaled_and_attached::{autoscaler, pod_with_claim};
 
 use super::Simulation;
-use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
+use client::{Client, DeleteOptions, DynamicApi, Error, ListOptions, Patch, PatchOptions, Propagation};
 use component_base::rng::Random;
-use proto::gvk::Gvr;
+use proto::gvk::{Gvk, Gvr, split_api_version};
+use proto::resources::Catalogue;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,7 +24,7 @@ const NAMES: usize = 4;
 const STATEFUL_NAMES: usize = 2;
 
 /// Returns a pod template with resource requests.
-fn template(app: &str, image: &str, cpu: &str) -> Value {
+pub(super) fn template(app: &str, image: &str, cpu: &str) -> Value {
     let requests = json!({"cpu": cpu, "memory": "64Mi"});
     json!({
         "metadata": {"labels": {"app": app}},
@@ -48,7 +52,8 @@ pub fn service(name: &str) -> Value {
     })
 }
 
-fn job(name: &str, completions: usize, parallelism: usize) -> Value {
+/// Returns a Job as a user writes it.
+pub fn job(name: &str, completions: usize, parallelism: usize) -> Value {
     let mut template = template(name, "batch:1", "100m");
     template["spec"]["restartPolicy"] = json!("Never");
     json!({
@@ -58,7 +63,7 @@ fn job(name: &str, completions: usize, parallelism: usize) -> Value {
 }
 
 /// Returns a class whose volumes take their time and sometimes cannot be made.
-fn storage_class() -> Value {
+pub fn storage_class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks"},
         "provisioner": "orrery.dev/simulated", "allowVolumeExpansion": true,
@@ -77,7 +82,8 @@ fn kept_volume(name: &str) -> Value {
     })
 }
 
-fn claim(name: &str, class: &str) -> Value {
+/// Returns a claim for a volume of a class.
+pub fn claim(name: &str, class: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
         "spec": {
@@ -267,6 +273,32 @@ impl<'a> User<'a> {
         let namespace = if matches!(resource, "storageclasses" | "persistentvolumes") { "" } else { "default" };
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
         self.retry(async || api.create(&object).await.map(drop)).await;
+    }
+
+    /// Creates an object of any kind of Kubernetes.
+    pub async fn create_any(&self, object: &Value) {
+        let (api, object) = self.collection(object);
+        self.retry(async || api.create(&object).await.map(drop)).await;
+    }
+
+    /// Deletes the object that has the kind, namespace and name of this one.
+    pub async fn delete_any(&self, object: &Value) {
+        let (api, object) = self.collection(object);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.retry(async || api.delete(name, &DeleteOptions::default()).await).await;
+    }
+
+    /// Returns the collection that an object belongs to, and the object without a namespace if its kind has none.
+    fn collection(&self, object: &Value) -> (DynamicApi, Value) {
+        let mut object = object.clone();
+        let (group, version) = split_api_version(object["apiVersion"].as_str().unwrap_or_default());
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let target = Catalogue::builtin().by_gvk(&Gvk::new(group, version, kind)).expect("a kind of Kubernetes");
+        if let Some(metadata) = object["metadata"].as_object_mut().filter(|_| !target.row.is_namespaced()) {
+            metadata.remove("namespace");
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        (self.client.dynamic(&target.gvr(), namespace), object)
     }
 
     pub async fn patch(&self, group: &str, resource: &str, namespace: &str, name: &str, patch: Value) {

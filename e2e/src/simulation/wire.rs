@@ -5,6 +5,7 @@
 
 use super::checked_store::CheckedStore;
 use super::controller_caches::{ControllerState, REPLICA_SETS, REQUESTER};
+use super::crash_points::{CrashPoint, CrashPoints, Moment};
 use super::part::Part;
 use super::violations::Violations;
 use super::watch_check::WatchCheck;
@@ -35,6 +36,9 @@ use tower::ServiceExt;
 /// Shortest time of a request; the longest is twice that. Without it no two requests would overlap, and controllers
 /// would reconcile each change alone, where a real cluster reconciles many changes at once.
 const LATENCY: Duration = Duration::from_millis(5);
+
+/// Time for which a component is down that was killed at a crash point.
+const CRASHED_FOR: Duration = Duration::from_secs(1);
 
 /// Most bytes of an answer to a write.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -85,6 +89,7 @@ struct State {
     /// Components whose watches stall, each with the prefix of the watched keys and the end of the stall.
     stalled: BTreeMap<Part, (&'static str, Instant)>,
     pending_kills: BTreeMap<Part, PendingKill>,
+    crash_points: CrashPoints,
     /// Number of successful writes of each component.
     writes: BTreeMap<Part, u32>,
     /// Channels to the supervisors, which kill components.
@@ -141,6 +146,17 @@ impl Wire {
         self.state.lock().pending_kills.insert(part, PendingKill { writes_left: writes, down });
     }
 
+    /// Kills the component that requests the write of this number, counted from now.
+    pub fn crash_at(&self, point: Option<CrashPoint>) {
+        self.state.lock().crash_points = CrashPoints::new(point);
+    }
+
+    /// Returns the number of crash points since `crash_at`, and what happened at the chosen one.
+    pub fn crash_points(&self) -> (u32, Option<String>) {
+        let state = self.state.lock();
+        (state.crash_points.count(), state.crash_points.reached().map(str::to_owned))
+    }
+
     /// Returns the number of successful writes of a component so far.
     pub fn writes_of(&self, part: Part) -> u32 {
         self.state.lock().writes.get(&part).copied().unwrap_or_default()
@@ -192,6 +208,10 @@ impl Wire {
                 return Err(Broken("the request was lost"));
             }
         }
+        let crash = caller.and_then(|caller| self.state.lock().crash_points.next(caller, &info));
+        if let (Some(caller), Some(Moment::Before)) = (caller, crash) {
+            self.kill(caller, CRASHED_FOR).await;
+        }
         let is_partial = text(&request, &header::ACCEPT).is_some_and(|accept| accept.contains("PartialObject"));
         let handled = service.oneshot(request);
         let task = match requester.clone() {
@@ -204,6 +224,9 @@ impl Wire {
         drop(caller_gone);
         let Ok(Ok(answer)) = answered else { return Err(Broken("connection reset by peer")) };
         let Some(caller) = caller else { return Ok(answer) };
+        if crash == Some(Moment::After) {
+            self.kill(caller, CRASHED_FOR).await;
+        }
         if info.is_mutating() && answer.status().is_success() {
             self.kill_if_due(caller).await;
         }
@@ -256,7 +279,7 @@ impl Wire {
 
     /// Counts a write of the caller. Kills the caller if its pending kill is due, and then never returns.
     async fn kill_if_due(&self, caller: Part) {
-        let order = {
+        let down = {
             let mut state = self.state.lock();
             *state.writes.entry(caller).or_default() += 1;
             let Some(pending) = state.pending_kills.get_mut(&caller) else { return };
@@ -266,8 +289,14 @@ impl Wire {
             }
             let down = pending.down;
             state.pending_kills.remove(&caller);
-            state.kill_channels.get(&caller).and_then(|kill| kill.try_send(down).ok())
+            down
         };
+        self.kill(caller, down).await;
+    }
+
+    /// Kills a component, and then never returns. Returns if the component is already down.
+    async fn kill(&self, caller: Part, down: Duration) {
+        let order = self.state.lock().kill_channels.get(&caller).and_then(|kill| kill.try_send(down).ok());
         if order.is_some() {
             std::future::pending().await
         }

@@ -4,8 +4,12 @@ use std::process::{Child, Command, Stdio};
 
 /// Starts a run in its own process.
 fn start(scenario: &str, seed: u64) -> Child {
+    start_with(&[scenario, &seed.to_string()])
+}
+
+fn start_with(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_orrery-under-simulation"))
-        .args([scenario, &seed.to_string()])
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -22,6 +26,11 @@ fn finish(run: Child) -> String {
 
 pub fn log(scenario: &str, seed: u64) -> String {
     finish(start(scenario, seed))
+}
+
+/// Runs a story with a crash point.
+pub fn log_of(arguments: &[&str]) -> String {
+    finish(start_with(arguments))
 }
 
 /// Runs several seeds at the same time.

@@ -1,6 +1,6 @@
 //! Runs simulated clusters with seeded faults, at rest, and with a stale cache. Each run has its own process.
 
-use super::determinism::{log, logs};
+use super::determinism::{log, log_of, logs};
 
 /// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
 /// pods of its rollouts can be checked.
@@ -98,5 +98,25 @@ fn only_pods_whose_toleration_ends_notice_that_nodes_are_cut_off() {
         for line in lines.into_iter().chain(["in the end the node is Ready=True", "crasher ends as Running ; c x6"]) {
             assert!(log.contains(&format!("simulation: {line}")), "nothing in the log of {scenario} says {line:?}");
         }
+    }
+}
+
+/// Edits end in the same state whatever their order, and write nothing when they are made again.
+#[test]
+fn any_order_of_edits_ends_in_the_same_state() {
+    let log = log("any-order", 1);
+    assert!(log.contains(" patch /apis/apps/v1/namespaces/default/daemonsets/copy2 "), "{log}");
+}
+
+/// Crash points of short stories; `cargo xtask soak --every-write --scenario job` tries all of one story.
+const CRASH_POINTS: [(&str, &str); 4] =
+    [("deployment", "after-7"), ("job", "before-9"), ("claim", "after-12"), ("autoscaler", "after-9")];
+
+/// A component that is killed right before or right after a write leaves nothing half done.
+#[test]
+fn a_kill_at_a_write_leaves_nothing_half_done() {
+    for (story, point) in CRASH_POINTS {
+        let log = log_of(&[story, "1", point]);
+        assert!(log.contains(&format!(" is killed {point}: ")), "{story} has no crash point {point}");
     }
 }

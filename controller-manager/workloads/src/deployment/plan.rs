@@ -58,17 +58,17 @@ pub fn plan_collision(deployment: &Deployment) -> Plan {
 /// Reports that the new replica set could not be created.
 pub fn plan_create_failed(deployment: &Deployment, name: &str, cause: &str, now: Timestamp) -> Plan {
     let message = format!("Failed to create new replica set {name:?}: {cause}");
+    // The event comes first: what refuses a replica set may refuse the status, too.
+    let mut plan = Plan::of([actions::warning(deployment, progress::CREATE_ERROR, message.clone())]);
     let mut updated = deployment.clone();
-    let mut actions = Vec::new();
     if progress::deadline_s(deployment).is_some() {
-        let condition = condition_of(PROGRESSING, "False", progress::CREATE_ERROR, message.clone(), now);
+        let condition = condition_of(PROGRESSING, "False", progress::CREATE_ERROR, message, now);
         set_condition(updated.status.get_or_insert_default(), condition);
         if updated.status != deployment.status {
-            actions.push(Action::update_status(&updated));
+            plan.push(Action::update_status(&updated));
         }
     }
-    actions.push(actions::warning(deployment, progress::CREATE_ERROR, message));
-    Plan { actions, requeue_after: None }
+    plan
 }
 
 /// Returns the name of a replica set. It depends on the template alone, so that no replica set is created twice. A long

@@ -255,7 +255,7 @@ fn collisions_and_failed_creations_differ() {
     let [Action::UpdateStatus { object, .. }] = collision.actions.as_slice() else { panic!("{collision}") };
     assert_eq!(object["status"]["collisionCount"], 1);
     let failed = plan_create_failed(&deployment, "web-abc", "exceeded quota: pods", fixture::at(9));
-    let [Action::UpdateStatus { object, .. }, Action::Event(event)] = failed.actions.as_slice() else {
+    let [Action::Event(event), Action::UpdateStatus { object, .. }] = failed.actions.as_slice() else {
         panic!("{failed}")
     };
     assert_eq!(object["status"]["conditions"][0]["reason"], "ReplicaSetCreateError");

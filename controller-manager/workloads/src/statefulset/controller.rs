@@ -123,7 +123,10 @@ impl Reconciler for Controller {
             return plan::plan_after_failure(observed, error, now);
         }
         let Action::Create { object, .. } = &error.failed else { return None };
-        let name = object["metadata"]["name"].as_str().filter(|_| error.cause.is_already_exists())?;
+        if !error.cause.is_already_exists() {
+            return plan::plan_revision_refused(&observed.set, error);
+        }
+        let name = object["metadata"]["name"].as_str()?;
         let present = self.listers.revisions.get(observed.set.namespace(), name)?;
         history::is_collision(&observed.set, object, &present).then(|| plan::plan_collision(&observed.set))
     }

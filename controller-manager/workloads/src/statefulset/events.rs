@@ -55,6 +55,10 @@ pub fn claim_create_failed(set: &StatefulSet, claim: &str, pod: &str, cause: &st
     actions::warning(set, "FailedCreate", message)
 }
 
+pub fn revision_create_failed(set: &StatefulSet, cause: &str) -> Action {
+    actions::warning(set, "FailedCreate", format!("Error creating controller revision: {cause}"))
+}
+
 /// The message has Kubernetes' own spelling.
 pub fn conflicting_controller(set: &StatefulSet, claim: &str) -> Action {
     let message = format!(

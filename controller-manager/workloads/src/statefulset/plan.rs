@@ -96,6 +96,15 @@ pub fn plan_after_failure(observed: &Observed, error: &ApplyError, now: Timestam
     Some(plan)
 }
 
+/// Plans an event that says why the revision cannot be created, without which no pod is.
+///
+/// Deviation: Kubernetes only logs it.
+pub fn plan_revision_refused(set: &StatefulSet, error: &ApplyError) -> Option<Plan> {
+    let cause = &error.cause;
+    let is_refused = cause.status().is_some() && !cause.is_namespace_terminating();
+    is_refused.then(|| Plan::of([events::revision_create_failed(set, &cause.to_string())]))
+}
+
 fn concerns_pods(action: &Action) -> bool {
     action.gvr().is_some_and(|gvr| *gvr == Pod::gvr() || *gvr == PersistentVolumeClaim::gvr())
 }

@@ -401,3 +401,76 @@ fn daemons() {
     assert!(complaint.contains(&format!("where {A} and {B} of its DaemonSet run")), "{complaint}");
     assert_eq!(third(pod("2", "n", "Running", true)), None, "one of them is being deleted");
 }
+
+#[test]
+fn a_volume_for_one_node_is_attached_to_one() {
+    const ONE: &str = "/registry/volumeattachments/one";
+    const TWO: &str = "/registry/volumeattachments/two";
+    let volume = |mode: &str| json!({"metadata": {"name": "v"}, "spec": {"accessModes": [mode]}});
+    let attachment = |node: &str, attached: bool| {
+        json!({
+            "metadata": {"name": node},
+            "spec": {"attacher": "a", "nodeName": node, "source": {"persistentVolumeName": "v"}},
+            "status": {"attached": attached},
+        })
+    };
+    let second = |mode: &str, events: &[(&str, Value)]| {
+        check(&[&[("/registry/persistentvolumes/v", volume(mode))], events].concat()).unwrap_or_default()
+    };
+    let both = [(ONE, attachment("m", true)), (TWO, attachment("n", true))];
+    assert!(second("ReadWriteOnce", &both).ends_with("v is attached to n, and still to m"));
+    assert_eq!(second("ReadWriteMany", &both), "");
+    assert_eq!(second("ReadWriteOnce", &[both[0].clone(), (TWO, attachment("n", false))]), "");
+    assert_eq!(second("ReadWriteOnce", &[both[0].clone(), (ONE, Value::Null), both[1].clone()]), "");
+}
+
+#[test]
+fn autoscalers_keep_their_bounds() {
+    const HPA: &str = "/registry/horizontalpodautoscalers/default/web";
+    const WEB: &str = "/registry/deployments/default/web";
+    let autoscaler = |most: i32, desired: i32| {
+        json!({
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"minReplicas": 2, "maxReplicas": most, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+            "status": {"currentReplicas": 2, "desiredReplicas": desired},
+        })
+    };
+    let deployment = |size: i32| {
+        let spec = json!({"replicas": size, "selector": {}, "template": {}});
+        json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+    };
+    let events = |more: &[(&str, Value)]| {
+        check(&[&[(WEB, deployment(9)), (HPA, autoscaler(5, 0))], more].concat()).unwrap_or_default()
+    };
+    assert_eq!(events(&[(WEB, deployment(5)), (HPA, autoscaler(5, 5))]), "", "its size before does not count");
+    assert!(events(&[(WEB, deployment(6))]).ends_with("goes from 9 to 6 replicas, and its autoscaler is for 2 to 5"));
+    assert!(events(&[(WEB, deployment(1))]).ends_with("goes from 9 to 1 replicas, and its autoscaler is for 2 to 5"));
+    assert!(events(&[(HPA, autoscaler(5, 6))]).ends_with("asks for 6 replicas, and is for 2 to 5"));
+    assert_eq!(events(&[(HPA, autoscaler(5, 5)), (HPA, autoscaler(3, 5))]), "", "its bounds have just changed");
+    assert_eq!(events(&[(HPA, autoscaler(3, 0)), (WEB, deployment(5))]), "", "it may not have seen its new bounds");
+}
+
+#[test]
+fn a_job_counts_a_pod_once() {
+    const JOB: &str = "/registry/jobs/default/work";
+    let job = |succeeded: i32, failed: i32| {
+        json!({
+            "metadata": {"name": "work", "uid": "j"}, "spec": {"template": {}},
+            "status": {"succeeded": succeeded, "failed": failed},
+        })
+    };
+    let pod = |uid: &str, phase: &str| {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "j", "controller": true});
+        json!({"metadata": {"uid": uid, "ownerReferences": [owner]}, "status": {"phase": phase}})
+    };
+    let events = |more: &[(&str, Value)]| {
+        let pods = [(JOB, job(0, 0)), (A, pod("1", "Succeeded")), (B, pod("2", "Running"))];
+        check(&[&pods, more].concat()).unwrap_or_default()
+    };
+    assert_eq!(events(&[(JOB, job(1, 0)), (A, Value::Null), (B, Value::Null), (JOB, job(1, 1))]), "");
+    assert!(
+        events(&[(JOB, job(2, 0))]).contains("counts 2 succeeded and 0 failed pods; it had 2, of which 1 succeeded")
+    );
+    assert!(events(&[(JOB, job(1, 2))]).contains("counts 1 succeeded and 2 failed pods; it had 2"));
+    assert!(events(&[(JOB, job(1, 0)), (JOB, job(0, 0))]).contains("and counted more before: (1, 0)"));
+}

@@ -69,8 +69,13 @@ fn nameless(observed: &Observed) -> Plan {
 }
 
 /// Plans for a claim that asks for one volume by name.
+///
+/// Deviation: Kubernetes says nothing about a claim that names a volume which is not there.
 fn naming(claim: &PersistentVolumeClaim, name: &str, volume: Option<&PersistentVolume>) -> Plan {
-    let Some(volume) = volume else { return Plan::of(unbound_status(claim, PENDING)) };
+    let Some(volume) = volume else {
+        let message = format!("volume {name:?} not found");
+        return pending(claim, actions::normal(claim, "FailedBinding", message));
+    };
     if volumes::is_bound_to(volume, claim) {
         return bind(volume, claim);
     }

@@ -130,7 +130,8 @@ fn a_claim_may_ask_for_one_volume() {
     let asking = || naming(claim("c", Some("")), "v");
     let event = |kind: &str, text: &str| format!("event Warning {kind} PersistentVolumeClaim default/c: {text}\n");
     let bind = "volume v → default/c uid-c bound-by-controller=yes\nclaim c → v class= bind-completed=yes\n";
-    assert_eq!(named(asking(), None), "");
+    let missing = "event Normal FailedBinding PersistentVolumeClaim default/c: volume \"v\" not found\n";
+    assert_eq!(named(asking(), None), missing);
     assert_eq!(named(asking(), Some(volume("v", "1Gi", ""))), bind);
     let reserved = refer(volume("v", "1Mi", ""), "c", "");
     assert_eq!(named(asking(), Some(reserved)), "volume v → default/c uid-c\nclaim c → v class= bind-completed=yes\n");
