@@ -109,7 +109,7 @@ fn a_template_that_comes_late(kubectl: &Kubectl) {
     let claim = claim_of(kubectl, "early");
     assert!(claim.starts_with("early-gpu-"), "{claim}");
     assert_eq!(
-        kubectl.ok("get resourceclaims --selector=team=vision --output=name"),
+        kubectl.ok("get resourceclaims --selector=team=vision --output=name").trim_end(),
         format!("resourceclaim.resource.k8s.io/{claim}")
     );
     let owner = "{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name} {.metadata.annotations.resource\\.kubernetes\\.io/pod-claim-name}";
