@@ -38,6 +38,7 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a Secret is filled with a token",
     "a Service has EndpointSlices",
     "a Service has Endpoints",
+    "a ServiceCIDR is ready",
     "a StatefulSet makes pods",
     "a disruption budget is counted",
     "a finished Job is cleaned up",
@@ -145,6 +146,7 @@ pub const NEEDED: &[Needed] = &[
     needed("system:controller:endpoint-controller", Subjects, &["a Service has Endpoints"]),
     needed("system:controller:endpointslice-controller", Subjects, &["a Service has EndpointSlices"]),
     needed("system:controller:endpointslicemirroring-controller", Subjects, &["Endpoints are mirrored"]),
+    needed("system:controller:service-cidrs-controller", Subjects, &["a ServiceCIDR is ready"]),
     needed("system:controller:service-account-controller", Subjects, &["a namespace gets a service account"]),
     // Every pod with a service account token also mounts the ConfigMap with the certificate authority.
     needed(
@@ -221,7 +223,6 @@ pub const UNUSED: &[(&str, &str)] = &[
     ("system:controller:pvc-protection-controller", NOTHING_TO_DO),
     ("system:controller:selinux-warning-controller", NO_CONTROLLER),
     ("system:controller:service-ca-cert-publisher", NO_CONTROLLER),
-    ("system:controller:service-cidrs-controller", NO_CONTROLLER),
     ("system:controller:volumeattributesclass-protection-controller", NOTHING_TO_DO),
     ("system:orrery:volume-provisioner", NOTHING_TO_DO),
 ];

@@ -127,6 +127,13 @@ pub const FEATURES: &[Feature] = &[
         "a namespace gets the certificate authority",
         Objects("", "configmaps", "new", |all| is_there(all, "kube-root-ca.crt")),
     ),
+    feature(
+        "a ServiceCIDR is ready",
+        Objects("networking.k8s.io", "servicecidrs", "", |all| {
+            items(named(all, "kubernetes"), "/status/conditions")
+                .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        }),
+    ),
     feature("a namespace ends", Objects("", "namespaces", "", |all| !is_there(all, "ending"))),
     feature(
         "an object without an owner is deleted",
