@@ -11,6 +11,7 @@ use component_base::options::{
     CertDirOptions, ClientOptions, LeaderElectionOptions, OptionsError, OriginalFlags, ServingOptions,
 };
 use controller_base::cloud_options::CloudOptions;
+use controller_base::leader_migration::LeaderMigrationOptions;
 use controller_base::options::Settings;
 use ipnet::IpNet;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,13 @@ pub struct CloudSettings {
     /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
+    /// Pause between the starts of two controllers
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
+    pub controller_start_interval: Duration,
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
+    #[command(flatten)]
+    pub leader_migration: LeaderMigrationOptions,
     /// Let each controller write under its own service account
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub use_service_account_credentials: bool,
@@ -69,7 +75,9 @@ impl CloudSettings {
     pub fn settings(self) -> (Settings, CloudOptions) {
         let Self {
             controllers,
+            controller_start_interval,
             leader_election,
+            leader_migration,
             use_service_account_credentials,
             allocate_node_cidrs,
             cluster_cidr,
@@ -78,7 +86,9 @@ impl CloudSettings {
         } = self;
         let settings = Settings {
             controllers,
+            controller_start_interval,
             leader_election,
+            leader_migration,
             use_service_account_credentials,
             allocate_node_cidrs,
             cluster_cidr,

@@ -18,8 +18,10 @@ const FAULT_PHASE: Duration = Duration::from_secs(400);
 const FAULT_PHASE_AT_SIZE: Duration = Duration::from_secs(60);
 /// Time for which a converged cluster is observed.
 const QUIET: Duration = Duration::from_secs(2 * 3600);
+/// The same where one kind of object is tried.
+const QUIET_FOR_ONE_KIND: Duration = Duration::from_secs(600);
 /// The same for a large cluster. It is shorter, since the nodes alone write eleven times a second.
-const QUIET_AT_SIZE: Duration = Duration::from_secs(600);
+const QUIET_AT_SIZE: Duration = Duration::from_secs(120);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A scenario and its name.
@@ -125,7 +127,7 @@ fn daemon_sets(seed: u64) -> Run<()> {
         let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
         let user = User::new(simulation, nodes);
         futures::join!(user.tend_daemons(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
     })
 }
 
@@ -160,7 +162,7 @@ fn stateful_sets(seed: u64) -> Run<()> {
         let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
         let user = User::new(simulation, nodes);
         futures::join!(user.work_on_stateful_sets(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
     })
 }
 
@@ -171,7 +173,7 @@ fn scaled_and_attached(seed: u64) -> Run<()> {
         let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
         let user = User::new(simulation, nodes);
         futures::join!(user.scale_and_attach(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
     })
 }
 

@@ -241,7 +241,11 @@ impl PreScore for PodTopologySpread {
         if constraints.is_empty() {
             return PreScoreResult::Skip;
         }
-        let scored: Vec<&&NodeInfo> = nodes.iter().filter(|node| !own || has_all_keys(node, &constraints)).collect();
+        let counts_at_all = |node: &NodeInfo| !own || has_all_keys(node, &constraints);
+        let scored: Vec<&&NodeInfo> = nodes.iter().filter(|node| counts_at_all(node)).collect();
+        // A node without one of the topology keys counts for no constraint, as in PreFilter.
+        let inside: Vec<&NodeInfo> =
+            snapshot.nodes().iter().filter(|node| counts_at_all(node)).map(|node| &**node).collect();
         let weigh = |constraint: Constraint| {
             let mut counts = BTreeMap::new();
             if constraint.topology_key == HOSTNAME {
@@ -252,7 +256,7 @@ impl PreScore for PodTopologySpread {
                 counts.insert(node.label(&constraint.topology_key).unwrap_or_default().to_owned(), 0);
             }
             let size = counts.len();
-            for node in snapshot.nodes().iter().filter(|node| constraint.counts_node(pod, node)) {
+            for node in inside.iter().filter(|node| constraint.counts_node(pod, node)) {
                 if let Some(count) = node.label(&constraint.topology_key).and_then(|domain| counts.get_mut(domain)) {
                     *count += constraint.matching(pod, node);
                 }

@@ -93,7 +93,8 @@ mod tests {
     fn an_end_counts_once_and_pods_as_they_are_added() {
         let env = Env::simulated(1);
         let metrics = JobMetrics::new(&env);
-        let running = Job { status: Some(JobStatus { succeeded: Some(1), ..JobStatus::default() }), ..Job::default() };
+        let status = JobStatus { succeeded: Some(1), ..JobStatus::default() };
+        let running = Job { spec: Some(Default::default()), status: Some(status), ..Job::default() };
         let mut done = running.clone();
         let complete = JobCondition {
             type_: "Complete".to_owned(),

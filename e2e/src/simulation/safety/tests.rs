@@ -406,13 +406,13 @@ fn daemons() {
 fn a_volume_for_one_node_is_attached_to_one() {
     const ONE: &str = "/registry/volumeattachments/one";
     const TWO: &str = "/registry/volumeattachments/two";
-    let volume = |mode: &str| json!({"metadata": {"name": "v"}, "spec": {"accessModes": [mode]}});
+    let volume = |mode: &str| json!({"metadata": {"name": "v", "uid": "v"}, "spec": {"accessModes": [mode]}});
     let attachment = |node: &str, attached: bool| {
         json!({
-            "metadata": {"name": node},
-            "spec": {"attacher": "a", "nodeName": node, "source": {"persistentVolumeName": "v"}},
-            "status": {"attached": attached},
-        })
+        "metadata": {"name": node, "uid": node},
+                   "spec": {"attacher": "a", "nodeName": node, "source": {"persistentVolumeName": "v"}},
+                   "status": {"attached": attached},
+               })
     };
     let second = |mode: &str, events: &[(&str, Value)]| {
         check(&[&[("/registry/persistentvolumes/v", volume(mode))], events].concat()).unwrap_or_default()
@@ -430,14 +430,14 @@ fn autoscalers_keep_their_bounds() {
     const WEB: &str = "/registry/deployments/default/web";
     let autoscaler = |most: i32, desired: i32| {
         json!({
-            "metadata": {"name": "web", "namespace": "default"},
+            "metadata": {"name": "web", "namespace": "default", "uid": "hpa"},
             "spec": {"minReplicas": 2, "maxReplicas": most, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
             "status": {"currentReplicas": 2, "desiredReplicas": desired},
         })
     };
     let deployment = |size: i32| {
         let spec = json!({"replicas": size, "selector": {}, "template": {}});
-        json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+        json!({"metadata": {"name": "web", "namespace": "default", "uid": "web"}, "spec": spec})
     };
     let events = |more: &[(&str, Value)]| {
         check(&[&[(WEB, deployment(9)), (HPA, autoscaler(5, 0))], more].concat()).unwrap_or_default()
