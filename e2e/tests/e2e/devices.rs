@@ -118,7 +118,7 @@ fn a_template_that_comes_late(kubectl: &Kubectl) {
         "Pod/early gpu"
     );
     assert_eq!(state(kubectl, &claim), "pending");
-    kubectl.ok("delete pod early --timeout=60s");
+    kubectl.ok("delete pod early --timeout=120s");
     becomes(kubectl, &claim, "");
 }
 
@@ -142,14 +142,14 @@ fn pods_start_with_their_devices(kubectl: &Kubectl) {
         pod(kubectl, name, &from_template("gpus"), command);
         allocate(kubectl, &claim_of(kubectl, name), device, &tolerations);
     }
-    kubectl.ok("wait --for=condition=Ready pod/one pod/two pod/stays pod/goes --timeout=60s");
+    kubectl.ok("wait --for=condition=Ready pod/one pod/two pod/stays pod/goes --timeout=120s");
     assert_eq!(state(kubectl, "shared"), "allocated,reserved");
 }
 
 fn a_claim_goes_with_its_pod(kubectl: &Kubectl) {
     let claim = claim_of(kubectl, "brief");
     // The pod is there after its end, and its claim is not.
-    kubectl.ok("wait --for=jsonpath={.status.phase}=Succeeded pod/brief --timeout=60s");
+    kubectl.ok("wait --for=jsonpath={.status.phase}=Succeeded pod/brief --timeout=120s");
     becomes(kubectl, &claim, "");
     assert_eq!(claim_of(kubectl, "brief"), claim, "no other claim is made");
 }
@@ -162,14 +162,14 @@ fn a_shared_claim_is_free_after_its_last_pod(kubectl: &Kubectl) {
         names.join(" ")
     };
     assert_eq!(pods(), "one two");
-    kubectl.ok("delete pod one --timeout=60s");
+    kubectl.ok("delete pod one --timeout=120s");
     wait::until("the claim is reserved for the other pod alone", || pods() == "two");
-    kubectl.ok("delete pod two --timeout=60s");
+    kubectl.ok("delete pod two --timeout=120s");
     becomes(kubectl, "shared", "pending");
     wait::until("the claim may be deleted", || {
         kubectl.ok("get resourceclaim shared --output=jsonpath={.metadata.finalizers}").is_empty()
     });
-    kubectl.ok("delete resourceclaim shared --timeout=60s");
+    kubectl.ok("delete resourceclaim shared --timeout=120s");
 }
 
 fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
@@ -182,8 +182,8 @@ fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
     let added = format!("get resourceslice {slice} --output=jsonpath={{.spec.devices[2].taints[0].timeAdded}}");
     assert!(kubectl.ok(&added).ends_with('Z'), "the server says when a taint was added");
     recorded(kubectl, "goes", "DeviceTaintManagerEviction", "Marking for deletion");
-    kubectl.ok("wait --for=delete pod/goes --timeout=60s");
+    kubectl.ok("wait --for=delete pod/goes --timeout=120s");
     becomes(kubectl, &claim, "");
     assert_eq!(kubectl.ok("get pod stays --output=jsonpath={.status.phase}{.metadata.deletionTimestamp}"), "Running");
-    kubectl.ok("delete pod stays --timeout=60s");
+    kubectl.ok("delete pod stays --timeout=120s");
 }
