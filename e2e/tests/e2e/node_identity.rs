@@ -112,6 +112,8 @@ fn each_component_writes_as_its_own_user() {
             "system:serviceaccount:kube-system:replicaset-controller",
             "system:serviceaccount:kube-system:root-ca-cert-publisher",
             "system:serviceaccount:kube-system:service-account-controller",
+            "system:serviceaccount:kube-system:service-cidrs-controller",
+            "system:serviceaccount:kube-system:ttl-controller",
         ];
         assert_eq!(writers, expected.into());
     });
