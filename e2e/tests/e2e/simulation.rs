@@ -108,6 +108,15 @@ fn any_order_of_edits_ends_in_the_same_state() {
     assert!(log.contains(" patch /apis/apps/v1/namespaces/default/daemonsets/copy2 "), "{log}");
 }
 
+/// Controllers that can do nothing say why, in the words of the tables in `error_states/`, and ask no more often than those
+/// allow. Once the causes are gone, everything converges.
+#[test]
+fn error_states_are_told_and_cause_no_hot_loop() {
+    let log = log("error-states", 1);
+    let counted = log.lines().filter(|line| line.contains(" requests in its busiest minute; ")).count();
+    assert!(counted >= 30, "only {counted} states were counted");
+}
+
 /// Crash points of short stories; `cargo xtask soak --every-write --scenario job` tries all of one story.
 const CRASH_POINTS: [(&str, &str); 4] =
     [("deployment", "after-7"), ("job", "before-9"), ("claim", "after-12"), ("autoscaler", "after-9")];

@@ -70,7 +70,9 @@ pub const STATES: &[ErrorState] = &[
         objects: replicas_reset,
         told: &["Deployment Progressing=False ProgressDeadlineExceeded"],
         requests_per_minute: 8,
-        cured_without: &["MutatingAdmissionPolicyBinding"],
+        // The controller's last write was answered with success, and no event follows: it takes an edit, as in Kubernetes
+        // until the caches repeat everything after twelve hours.
+        cured_without: &[],
     },
     ErrorState {
         name: "hundred-thousand",
