@@ -75,7 +75,7 @@ async fn addresses_are_asked_for_together_or_not_at_all() {
         (both("10.96.0.51", "fd00::50"), "failed to allocate IP fd00::50: provided IP is already allocated"),
         (
             both("10.96.0.51", "fd00:1::1"),
-            "failed to allocate IP fd00:1::1: the provided network does not match the current range",
+            "failed to allocate IP fd00:1::1: the provided IP (fd00:1::1) is not in the valid range. The range of valid IPs",
         ),
         (json!({"ipFamilies": ["IPv5"]}), "Unsupported value: \"IPv5\": supported values: \"IPv4\", \"IPv6\""),
         (both("10.96.0.51", "10.96.0.52"), "may specify no more than one IP for each IP family"),

@@ -373,7 +373,13 @@ impl Allocator<'_> {
             self.invalid(FieldError::invalid("spec.clusterIPs", list, why))
         };
         if !self.network.contains(address) && !self.before.contains(&Reserved::Address(address)) {
-            return Err(refused("the provided network does not match the current range".to_owned()));
+            let ranges: Vec<IpNet> = self.network.ranges_of(families::of_address(address)).collect();
+            return Err(refused(match ranges.as_slice() {
+                [range] => {
+                    format!("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")
+                }
+                _ => "the provided network does not match the current range".to_owned(),
+            }));
         }
         // A dry run does not check whether the address is free, as in Kubernetes.
         if self.context.dry_run {
