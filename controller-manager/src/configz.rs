@@ -222,7 +222,7 @@ const SECTIONS: &[(&str, Fields)] = &[
 ];
 
 /// Fields that no flag sets, with the only value that they have.
-fn fixed() -> [(&'static str, &'static str, Value); 8] {
+fn fixed() -> [(&'static str, &'static str, Value); 7] {
     let events = |group: &str| json!({"Group": group, "Resource": "events"});
     [
         ("Generic", "Port", 0.into()),
@@ -236,7 +236,6 @@ fn fixed() -> [(&'static str, &'static str, Value); 8] {
             "MaximumRetry",
             3.into(),
         ),
-        ("DeprecatedController", "", Value::Null),
     ]
 }
 
@@ -249,11 +248,10 @@ pub fn page(flags: &OriginalFlags<KubeControllerManager>, settings: &Settings) -
         }
     }
     for (path, name, value) in fixed() {
-        match (section(&mut root, path), name) {
-            (_, "") => {}
-            (section, name) => section[name] = value,
-        }
+        section(&mut root, path)[name] = value;
     }
+    // It has no fields left.
+    section(&mut root, "DeprecatedController");
     section(&mut root, "Generic")["LeaderMigration"] = leader_migration(settings.leader_migration.migration()?);
     Ok(json!({NAME: root}))
 }

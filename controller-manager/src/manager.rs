@@ -14,11 +14,12 @@ use component_base::options::{LeaderElectionOptions, OptionsError, read_file};
 use component_base::private_key::PrivateKeyError;
 use controller_base::context::{Context, Running};
 use controller_base::descriptor::ControllerDescriptor;
-use controller_base::leader_migration::Leadership;
+use controller_base::leader_migration::{LeaderMigration, Leadership};
 use controller_base::options::{Config, Settings};
 use controller_base::signers::options::SignersError;
 use futures::future::join_all;
-use std::sync::{Arc, OnceLock};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Name and default port of kube-controller-manager.
 const COMPONENT: Component = Component { name: "controller-manager", port: 10257, original: "kube-controller-manager" };
@@ -77,8 +78,7 @@ pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<()
     run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
 }
 
-/// Runs the selected controllers of a table while this process is the leader. Controllers that move to another manager
-/// run while it also holds the migration's lease; losing either ends the process.
+/// Runs the selected controllers of a table while this process is the leader.
 pub async fn run_controllers(
     component: Component,
     lease: &str,
@@ -91,38 +91,48 @@ pub async fn run_controllers(
     let election = settings.leader_election.clone();
     let migration = settings.leader_migration.migration()?.filter(|_| election.leader_elect);
     let client = client.in_env(&env);
-    let Some(migration) = migration else {
-        return Ok(component
-            .lead(&client, &election, lease, |client| lead(component, client, settings, controllers))
-            .await?);
-    };
+    match migration {
+        Some(migration) => lead_with_migration(component, lease, controllers, client, settings, migration).await,
+        None => {
+            let work = |client| lead(component, client, settings, controllers);
+            Ok(component.lead(&client, &election, lease, work).await?)
+        }
+    }
+}
+
+/// Runs controllers that move to another manager while this process also holds the migration's lease. Losing either lease
+/// ends the process.
+async fn lead_with_migration(
+    component: Component,
+    lease: &str,
+    controllers: Vec<&'static ControllerDescriptor>,
+    client: Client,
+    settings: Settings,
+    migration: LeaderMigration,
+) -> Result<(), Error> {
     let under = |wanted: Leadership| -> Vec<&'static ControllerDescriptor> {
         let leadership =
             |row: &ControllerDescriptor| migration.leadership(component.original, |name| row.is_named(name));
         controllers.iter().copied().filter(|row| leadership(row) == wanted).collect()
     };
     let (own, moving) = (under(Leadership::Own), under(Leadership::Migration));
+    let election = settings.leader_election.clone();
     let shared =
         LeaderElectionOptions { leader_elect_resource_name: Some(migration.leader_name.clone()), ..election.clone() };
-    let lost: Arc<OnceLock<component::Error>> = Arc::default();
+    let lost: Arc<Mutex<Option<component::Error>>> = Arc::default();
     let loss = lost.clone();
     let work = |client: Client| async move {
-        let moved = async {
-            let settings = settings.clone();
-            let work = |client| lead(component, client, settings, moving);
-            component.lead(&client, &shared, &migration.leader_name, work).await
-        };
+        let moving_settings = settings.clone();
+        let moved = |client| lead(component, client, moving_settings, moving);
         tokio::select! {
             biased;
-            () = lead(component, client.clone(), settings.clone(), own) => {}
-            ended = moved => drop(ended.map_err(|error| loss.set(error))),
+            () = lead(component, client.clone(), settings, own) => {}
+            ended = component.lead(&client, &shared, &migration.leader_name, moved) => *loss.lock() = ended.err(),
         }
     };
     component.lead(&client, &election, lease, work).await?;
-    match Arc::into_inner(lost).and_then(OnceLock::into_inner) {
-        Some(error) => Err(error.into()),
-        None => Ok(()),
-    }
+    let lost = lost.lock().take();
+    lost.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Starts the informers that the controllers register with, then every controller. Returns on shutdown.
@@ -170,16 +180,14 @@ async fn lead(
 mod tests {
     use super::*;
     use client_testing::FakeServer;
+    use proto::kinds::api::coordination::v1::Lease;
     use std::fs;
+    use std::path::Path;
     use std::time::Duration;
 
-    /// Runs the manager of this name for ten seconds with a migration of node-ipam. Returns the leases that it holds then.
-    async fn leases_of(original: &'static str) -> Vec<String> {
-        let env = Env::simulated(1);
-        let server = FakeServer::new(&env);
-        let client = Client::from_service(&env, server.service(), "test");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("migration.yaml");
+    /// Settings with a migration of node-ipam, which kube-controller-manager still runs.
+    fn migrating(folder: &Path) -> Settings {
+        let file = folder.join("migration.yaml");
         let leaders = "[{name: node-ipam-controller, component: kube-controller-manager}]";
         let head = "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n";
         fs::write(&file, format!("{head}leaderName: moving\ncontrollerLeaders: {leaders}\n")).unwrap();
@@ -187,8 +195,18 @@ mod tests {
         let mut settings = Settings { controllers, ..Settings::default() };
         settings.leader_migration.enable_leader_migration = true;
         settings.leader_migration.leader_migration_config = Some(file);
+        settings
+    }
+
+    /// Runs the manager of this name for ten seconds with a migration. Returns the leases that it holds then.
+    async fn leases_of(original: &'static str) -> Vec<String> {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let folder = tempfile::tempdir().unwrap();
         let component = Component { original, ..COMPONENT };
         let running = env.child();
+        let settings = migrating(folder.path());
         let manager = run_controllers(component, LEASE, CONTROLLERS, client, settings, running.clone());
         let observer = async {
             env.sleep(Duration::from_secs(10)).await;
@@ -207,5 +225,25 @@ mod tests {
         assert_eq!(leases_of("kube-controller-manager").await, ["kube-controller-manager", "moving"]);
         // The other manager holds the lease alike, and runs nothing under it, as long as the file names the first.
         assert_eq!(leases_of("cloud-controller-manager").await, ["kube-controller-manager", "moving"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_migration_ends_the_manager_with_an_error() {
+        let env = Env::simulated(1);
+        let client = Client::from_service(&env, FakeServer::new(&env).service(), "test");
+        let folder = tempfile::tempdir().unwrap();
+        let settings = migrating(folder.path());
+        let manager = run_controllers(COMPONENT, LEASE, CONTROLLERS, client.clone(), settings, env.clone());
+        let rival = async {
+            env.sleep(Duration::from_secs(10)).await;
+            let leases = client.api::<Lease>("kube-system");
+            let mut lease = leases.get("moving").await.unwrap();
+            lease.spec.as_mut().unwrap().holder_identity = Some("rival".to_owned());
+            leases.update(&lease).await.unwrap();
+        };
+        let (ended, ()) = futures::join!(manager, rival);
+        let message = ended.unwrap_err().to_string();
+        assert!(message.starts_with("leader election lost: lease kube-system/moving"), "{message}");
+        env.drain().await;
     }
 }

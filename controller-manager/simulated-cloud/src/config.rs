@@ -6,6 +6,7 @@ use clap::Args;
 use component_base::duration::parse_duration;
 use component_base::options::ServingOptions;
 use ipnet::Ipv4Net;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,13 @@ pub struct Config {
     /// Range of the machines' addresses; they are simulated, and nothing connects to them
     #[arg(long, default_value = "172.18.0.0/16", value_name = "CIDR")]
     pub node_cidr: Ipv4Net,
+    #[command(flatten)]
+    pub settings: SettingsOptions,
+}
+
+/// What a command line says about how the cloud behaves. What it leaves out stays as it is.
+#[derive(Args, Clone, Debug)]
+pub struct SettingsOptions {
     /// How long each request takes
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub latency: Option<Duration>,
@@ -59,11 +67,17 @@ impl Config {
         Site { network: self.node_cidr, region: self.region.clone(), zones: self.zones.clone() }
     }
 
+    pub fn groups(&self) -> Vec<NodeGroup> {
+        let of_type = |group: &NodeGroup| NodeGroup { instance_type: self.instance_type.clone(), ..group.clone() };
+        self.groups.iter().map(of_type).collect()
+    }
+}
+
+impl SettingsOptions {
     /// Returns the settings of an earlier run, changed by what the command line says.
-    pub fn settings(&self, earlier: &Settings) -> Settings {
-        let latency_ms = self.latency.map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+    pub fn applied_to(&self, earlier: &Settings) -> Settings {
         Settings {
-            latency_ms: latency_ms.unwrap_or(earlier.latency_ms),
+            latency_ms: self.latency_ms().unwrap_or(earlier.latency_ms),
             fault_rate: self.fault_rate.unwrap_or(earlier.fault_rate),
             machine_quota: self.machine_quota.unwrap_or(earlier.machine_quota),
             load_balancer_quota: self.load_balancer_quota.unwrap_or(earlier.load_balancer_quota),
@@ -71,9 +85,20 @@ impl Config {
         }
     }
 
-    pub fn groups(&self) -> Vec<NodeGroup> {
-        let of_type = |group: &NodeGroup| NodeGroup { instance_type: self.instance_type.clone(), ..group.clone() };
-        self.groups.iter().map(of_type).collect()
+    /// Returns the settings to change, under their names in the API.
+    pub fn changes(&self) -> Value {
+        let given = [
+            ("latencyMs", self.latency_ms().map(Value::from)),
+            ("faultRate", self.fault_rate.map(Value::from)),
+            ("machineQuota", self.machine_quota.map(Value::from)),
+            ("loadBalancerQuota", self.load_balancer_quota.map(Value::from)),
+            ("routeQuota", self.route_quota.map(Value::from)),
+        ];
+        Value::Object(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+
+    fn latency_ms(&self) -> Option<u64> {
+        self.latency.map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX))
     }
 }
 

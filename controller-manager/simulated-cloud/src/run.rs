@@ -53,7 +53,7 @@ pub async fn start(config: &Config, env: &Env) -> Result<RunningCloud, Error> {
 
 /// Returns the cloud of an earlier run, as the command line changes it.
 fn set_up(config: &Config, earlier: Holdings) -> Result<Cloud, Problem> {
-    let settings = config.settings(&earlier.settings);
+    let settings = config.settings.applied_to(&earlier.settings);
     let mut cloud = Cloud::new(config.site(), earlier);
     cloud.set_settings(settings)?;
     for group in config.groups() {

@@ -73,29 +73,18 @@ pub struct CloudSettings {
 impl CloudSettings {
     /// Returns the settings in the form that controllers read.
     pub fn settings(self) -> (Settings, CloudOptions) {
-        let Self {
-            controllers,
-            controller_start_interval,
-            leader_election,
-            leader_migration,
-            use_service_account_credentials,
-            allocate_node_cidrs,
-            cluster_cidr,
-            node_monitor_period,
-            cloud,
-        } = self;
         let settings = Settings {
-            controllers,
-            controller_start_interval,
-            leader_election,
-            leader_migration,
-            use_service_account_credentials,
-            allocate_node_cidrs,
-            cluster_cidr,
-            node_monitor_period,
+            controllers: self.controllers,
+            controller_start_interval: self.controller_start_interval,
+            leader_election: self.leader_election,
+            leader_migration: self.leader_migration,
+            use_service_account_credentials: self.use_service_account_credentials,
+            allocate_node_cidrs: self.allocate_node_cidrs,
+            cluster_cidr: self.cluster_cidr,
+            node_monitor_period: self.node_monitor_period,
             ..Settings::default()
         };
-        (settings, cloud)
+        (settings, self.cloud)
     }
 }
 

@@ -10,15 +10,14 @@ use crate::up::components::CLOUD;
 use crate::up::record::Record;
 use clap::{Args, Subcommand};
 use client::Client;
-use component_base::duration::parse_duration;
 use component_base::env::Env;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use simulated_cloud::cloud_client::CloudClient;
+use simulated_cloud::config::SettingsOptions;
 use simulated_cloud::model::Power;
 use simulated_cloud::problem::Problem;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Options of `orrery cloud`.
 #[derive(Args, Clone, Debug)]
@@ -81,39 +80,10 @@ pub struct Machines {
 
 #[derive(Args, Clone, Debug)]
 pub struct SetOptions {
-    /// How long each request takes
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
-    pub latency: Option<Duration>,
-    /// Part of the requests that fail, from 0 to 1
-    #[arg(long, value_name = "PART")]
-    pub fault_rate: Option<f64>,
-    /// Most machines
-    #[arg(long, value_name = "N")]
-    pub machine_quota: Option<usize>,
-    /// Most load balancers
-    #[arg(long, value_name = "N")]
-    pub load_balancer_quota: Option<usize>,
-    /// Most routes
-    #[arg(long, value_name = "N")]
-    pub route_quota: Option<usize>,
+    #[command(flatten)]
+    pub settings: SettingsOptions,
     #[command(flatten)]
     pub access: Access,
-}
-
-impl SetOptions {
-    /// Returns the settings to change, under their names in the API.
-    fn changes(&self) -> Value {
-        let latency_ms = self.latency.map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
-        let given = [
-            ("latencyMs", latency_ms.map(|value| json!(value))),
-            ("faultRate", self.fault_rate.map(|value| json!(value))),
-            ("machineQuota", self.machine_quota.map(|value| json!(value))),
-            ("loadBalancerQuota", self.load_balancer_quota.map(|value| json!(value))),
-            ("routeQuota", self.route_quota.map(|value| json!(value))),
-        ];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(given.collect::<Map<_, _>>())
-    }
 }
 
 impl Command {
@@ -162,7 +132,7 @@ pub async fn run(options: Options, env: Env) -> Result<(), CloudError> {
             }
         }
         Command::Set(options) => {
-            let settings = cloud.change_settings(&options.changes()).await?;
+            let settings = cloud.change_settings(&options.settings.changes()).await?;
             println!("{}", json!(settings));
         }
     }
@@ -205,7 +175,7 @@ mod tests {
     fn only_what_is_given_is_changed() {
         let parse = |line: &str| Cloud::try_parse_from(line.split(' ')).map(|cloud| cloud.options.command);
         let Ok(Command::Set(options)) = parse("cloud set --latency=1m --load-balancer-quota=2") else { panic!() };
-        assert_eq!(options.changes(), json!({"latencyMs": 60_000, "loadBalancerQuota": 2}));
+        assert_eq!(options.settings.changes(), json!({"latencyMs": 60_000, "loadBalancerQuota": 2}));
         let Ok(Command::Scale { size, group, .. }) = parse("cloud scale 5") else { panic!() };
         assert_eq!((size, group.as_str()), (5, "node"));
         assert!(parse("cloud stop").is_err());

@@ -32,46 +32,10 @@ pub const STATES: &[ErrorState] = &[
         requests_per_minute: 16,
         cured_without: &[],
     },
-    ErrorState {
-        name: "metric-nan",
-        objects: || on_metric("no-number"),
-        told: &[
-            "HorizontalPodAutoscaler FailedGetExternalMetric: ",
-            "HorizontalPodAutoscaler ScalingActive=False FailedGetExternalMetric",
-        ],
-        requests_per_minute: 16,
-        cured_without: &[],
-    },
-    ErrorState {
-        name: "metric-negative",
-        objects: || on_metric("negative"),
-        told: &[
-            "HorizontalPodAutoscaler FailedGetExternalMetric: ",
-            "HorizontalPodAutoscaler ScalingActive=False FailedGetExternalMetric",
-        ],
-        requests_per_minute: 16,
-        cured_without: &[],
-    },
-    ErrorState {
-        name: "metric-old",
-        objects: || on_metric("old"),
-        told: &[
-            "HorizontalPodAutoscaler FailedGetExternalMetric: ",
-            "HorizontalPodAutoscaler ScalingActive=False FailedGetExternalMetric",
-        ],
-        requests_per_minute: 16,
-        cured_without: &[],
-    },
-    ErrorState {
-        name: "metric-missing",
-        objects: || on_metric("missing"),
-        told: &[
-            "HorizontalPodAutoscaler FailedGetExternalMetric: ",
-            "HorizontalPodAutoscaler ScalingActive=False FailedGetExternalMetric",
-        ],
-        requests_per_minute: 16,
-        cured_without: &[],
-    },
+    unusable_metric("metric-nan", || on_metric("no-number")),
+    unusable_metric("metric-negative", || on_metric("negative")),
+    unusable_metric("metric-old", || on_metric("old")),
+    unusable_metric("metric-missing", || on_metric("missing")),
     ErrorState {
         name: "budget-of-nobody",
         objects: budget_of_nobody,
@@ -80,6 +44,20 @@ pub const STATES: &[ErrorState] = &[
         cured_without: &[],
     },
 ];
+
+/// Returns the state of an autoscaler whose external metric cannot be used.
+const fn unusable_metric(name: &'static str, objects: fn() -> Vec<Value>) -> ErrorState {
+    ErrorState {
+        name,
+        objects,
+        told: &[
+            "HorizontalPodAutoscaler FailedGetExternalMetric: ",
+            "HorizontalPodAutoscaler ScalingActive=False FailedGetExternalMetric",
+        ],
+        requests_per_minute: 16,
+        cured_without: &[],
+    }
+}
 
 /// Returns an autoscaler of the Deployment `web`.
 fn autoscaler(name: &str, metric: &Value) -> Value {
