@@ -93,7 +93,12 @@ fn services(kubectl: &Kubectl) {
     let refused = kubectl.with_input("create -f -", far);
     assert!(!refused.success, "{}", refused.stdout);
     let refused = refused.stderr;
-    assert!(refused.contains("the provided network does not match the current range"), "{refused}");
+    assert!(
+        refused.contains(
+            "the provided IP (fd00:9::1) is not in the valid range. The range of valid IPs is fd00:10:96::/112"
+        ),
+        "{refused}"
+    );
 }
 
 fn pods_and_nodes(kubectl: &Kubectl) {
