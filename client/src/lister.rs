@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/client-go/listers.
 
-use crate::cached::{Cached, key, typed};
+use crate::cached::{Cached, key, typed, typed_ref};
 use crate::label_sets;
 use crate::store::{Selection, Store};
 use proto::meta::selector::Selector;
@@ -42,6 +42,13 @@ impl<T: Cached> Lister<T> {
             store.insert(Arc::new(object));
         }
         Self::new(Arc::new(store))
+    }
+
+    /// Adds an index to a lister of given objects.
+    #[must_use]
+    pub fn indexed(self, name: &'static str, values: fn(&T) -> Vec<String>) -> Self {
+        self.store.index(name, Box::new(move |object| values(typed_ref(object))));
+        self
     }
 
     fn read(&self, selection: Selection<'_>) -> Vec<Arc<T>> {

@@ -6,7 +6,7 @@ use crate::framework::{
     Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFilterResult, Profile,
 };
 use crate::plugins::default_selector::Workloads;
-use crate::plugins::volume_binding::VolumeBinding;
+use crate::plugins::volume_binding::{self, VolumeBinding};
 use crate::plugins::{Sources, default_profile};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
@@ -48,7 +48,17 @@ pub struct Objects {
 
 impl Default for Objects {
     fn default() -> Self {
-        let volumes = VolumeBinding { claims: none(), volumes: none(), classes: none() };
+        let sources = volume_binding::Sources {
+            pods: none(),
+            nodes: none(),
+            claims: none(),
+            volumes: none(),
+            classes: none(),
+            drivers: none(),
+            capacities: none(),
+            assumed: Default::default(),
+        };
+        let volumes = VolumeBinding { sources, writer: None };
         Self { replica_sets: Vec::new(), volumes, budgets: Vec::new() }
     }
 }

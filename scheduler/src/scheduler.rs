@@ -12,7 +12,7 @@ use crate::cycle::{self, Rotation};
 use crate::framework::{BindError, ClusterEvent, CycleState, FitError, Nomination, Profile};
 use crate::plugins::default_binder::DefaultBinder;
 use crate::plugins::default_selector::Workloads;
-use crate::plugins::volume_binding::VolumeBinding;
+use crate::plugins::volume_binding::{self, VolumeBinding};
 use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
@@ -25,7 +25,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
@@ -56,9 +56,8 @@ impl Scheduler {
                 stateful_sets: informers.of().lister(),
             },
             volumes: VolumeBinding {
-                claims: informers.of().lister(),
-                volumes: informers.of().lister(),
-                classes: informers.of().lister(),
+                sources: volume_binding::Sources::new(informers, pods.lister()),
+                writer: Some((client.clone(), env.clone())),
             },
             budgets: informers.of().lister(),
             random: env.random("scheduler/preemption"),
@@ -109,7 +108,7 @@ impl Scheduler {
         let decided = span.in_scope(|| {
             cycle::schedule_one(&self.profile, &mut state, &info, snapshot, &nominated, rotation, &self.random)
         });
-        let permit = self.writes.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let permit = self.permit().await;
         let reserved = match decided {
             Ok(decision) => self.reserve(&info, &mut state, &decision.node).map(|()| decision.node),
             Err(mut error) => {
@@ -127,10 +126,12 @@ impl Scheduler {
         let scheduler = self.clone();
         self.env.spawn(async move {
             match reserved {
-                Ok(node) => scheduler.bind(queued, state, &node).await,
-                Err(failure) => scheduler.handle_failure(queued, failure).await,
+                Ok(node) => scheduler.bind(queued, state, &node, permit).await,
+                Err(failure) => {
+                    scheduler.handle_failure(queued, failure).await;
+                    drop(permit);
+                }
             }
-            drop(permit);
         });
     }
 
@@ -156,9 +157,9 @@ impl Scheduler {
     }
 
     /// Runs the binding cycle of one pod.
-    async fn bind(&self, queued: QueuedPod, state: CycleState, node: &str) {
+    async fn bind(&self, queued: QueuedPod, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
         let info = queued.info.clone();
-        match self.profile.run_bind(&info, node).await {
+        match self.write_binding(&info, &state, node, permit).await {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
@@ -170,6 +171,33 @@ impl Scheduler {
                 self.handle_failure(queued, Failure::error(&error)).await;
             }
         }
+    }
+
+    /// Runs the PreBind and Bind plugins. While PreBind plugins wait, for a volume perhaps, other pods may write.
+    async fn write_binding(
+        &self,
+        info: &PodInfo,
+        state: &CycleState,
+        node: &str,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), BindError> {
+        let to_pre_bind = self.profile.to_pre_bind(state, info, node);
+        let _permit = match to_pre_bind.is_empty() {
+            true => permit,
+            false => {
+                drop(permit);
+                for plugin in to_pre_bind {
+                    let failed = |message| BindError::Plugin { point: "PreBind", plugin: plugin.name(), message };
+                    plugin.pre_bind(state, info, node).await.map_err(failed)?;
+                }
+                self.permit().await
+            }
+        };
+        self.profile.run_bind(info, node).await
+    }
+
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        self.writes.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Releases what was reserved for the pod on the node, and tries pods again that this may help.

@@ -87,6 +87,45 @@ metadata: {name: met}
 spec: {storageClassName: full, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}
 "#;
 
+/// A class whose volumes are made where their first pod runs, and a claim of it.
+const LATE: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: late}
+provisioner: orrery.dev/simulated
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: late}
+spec: {storageClassName: late, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"#;
+
+/// A class without a provisioner, and a StatefulSet whose pods use its volumes.
+const LOCAL: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: c, image: nginx, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {storageClassName: local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"#;
+
 #[test]
 fn claims_keep_their_data_and_volumes_their_claims() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,6 +139,8 @@ fn claims_keep_their_data_and_volumes_their_claims() {
     an_ephemeral_claim_lives_as_long_as_its_pod(&kubectl);
     a_full_class_says_so(&kubectl);
     the_free_capacity_is_published(&kubectl);
+    a_claim_waits_for_its_first_consumer(&kubectl);
+    local_volumes_choose_the_node(&kubectl);
     cluster.stop();
 }
 
@@ -205,4 +246,46 @@ fn the_free_capacity_is_published(kubectl: &Kubectl) {
     wait::until("a volume takes its part", || free() == "6Mi");
     kubectl.ok("delete pvc met");
     wait::until("the part is free again", || free() == "10Mi");
+}
+
+fn a_claim_waits_for_its_first_consumer(kubectl: &Kubectl) {
+    apply(kubectl, LATE);
+    recorded(kubectl, "late", "WaitForFirstConsumer", "waiting for first consumer to be created before binding");
+    assert_eq!(phase(kubectl, "pvc/late"), "Pending");
+    apply(kubectl, &READER.replace("claimName: data", "claimName: late").replace("name: reader", "name: consumer"));
+    kubectl.ok("wait --for=condition=Ready pod/consumer --timeout=60s");
+    let selected = r"get pvc late --output=jsonpath={.metadata.annotations.volume\.kubernetes\.io/selected-node}";
+    let node = kubectl.ok("get pod consumer --output=jsonpath={.spec.nodeName}");
+    assert_eq!((kubectl.ok(selected), phase(kubectl, "pvc/late").as_str()), (node, "Bound"));
+}
+
+/// Makes a local volume of a node.
+fn make_local_volume(kubectl: &Kubectl, node: &str) {
+    let volume = format!(
+        r#"
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: local-{node}}}
+spec:
+  capacity: {{storage: 2Gi}}
+  accessModes: [ReadWriteOnce]
+  storageClassName: local
+  local: {{path: /mnt/disk}}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [{node}]}}]
+"#
+    );
+    apply(kubectl, &volume);
+}
+
+fn local_volumes_choose_the_node(kubectl: &Kubectl) {
+    make_local_volume(kubectl, "node-1");
+    apply(kubectl, LOCAL);
+    recorded(kubectl, "db-1", "FailedScheduling", "node(s) didn't find available persistent volumes to bind");
+    make_local_volume(kubectl, "node-2");
+    kubectl.ok("rollout status statefulset/db --timeout=60s");
+    let nodes = "get pods --selector=app=db --output=jsonpath={.items[*].spec.nodeName}";
+    assert_eq!(kubectl.ok(nodes), "node-1 node-2");
 }

@@ -24,7 +24,7 @@ pub enum ClusterEvent {
     /// A bound, assumed or nominated pod has released its node: it was deleted, is terminal, or was not bound.
     AssignedPodDeleted(Arc<PodInfo>),
     ClaimChanged(Arc<PersistentVolumeClaim>),
-    /// A volume or storage class was added or updated.
+    /// A volume, storage class, driver or capacity was added or updated.
     VolumesChanged,
     /// A pod in the queue was updated.
     PodUpdated {

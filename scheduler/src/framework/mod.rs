@@ -156,10 +156,18 @@ pub trait Permit: Plugin {
     fn permit(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
 }
 
-/// Runs before a pod is bound, for example to provision a volume.
+/// Whether a PreBind plugin has something to do for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreBindPreFlight {
+    Skip,
+    Run,
+}
+
+/// Runs before a pod is bound, for example to provision a volume. It may take minutes.
 #[async_trait]
 pub trait PreBind: Plugin {
-    async fn pre_bind(&self, pod: &PodInfo, node: &str) -> Result<(), String>;
+    fn pre_bind_pre_flight(&self, state: &CycleState, pod: &PodInfo, node: &str) -> PreBindPreFlight;
+    async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String>;
 }
 
 /// Binds the pod. After a plugin has handled a pod, the others do not run.

@@ -194,14 +194,16 @@ impl Profile {
         self.permit.iter().try_for_each(|plugin| plugin.permit(state, pod, node))
     }
 
+    /// Returns the PreBind plugins that have something to do for the pod.
+    pub fn to_pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Vec<&dyn PreBind> {
+        let plugins = self.pre_bind.iter().map(|plugin| &**plugin);
+        plugins.filter(|plugin| plugin.pre_bind_pre_flight(state, pod, node) == PreBindPreFlight::Run).collect()
+    }
+
     pub async fn run_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError> {
-        let failed = |point, plugin, message| BindError::Plugin { point, plugin, message };
-        for plugin in &self.pre_bind {
-            plugin.pre_bind(pod, node).await.map_err(|message| failed("PreBind", plugin.name(), message))?;
-        }
         for plugin in &self.bind {
             if let Some(bound) = plugin.bind(pod, node).await {
-                bound.map_err(|message| failed("Bind", plugin.name(), message))?;
+                bound.map_err(|message| BindError::Plugin { point: "Bind", plugin: plugin.name(), message })?;
                 self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
                 return Ok(());
             }

@@ -94,13 +94,15 @@ pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
             affinity.clone(),
             ports,
             fit.clone(),
-            volumes,
+            volumes.clone(),
             spread.clone(),
             pods.clone(),
         ],
         post_filter: vec![devices, preemption],
         pre_score: vec![affinity.clone(), spread.clone(), pods.clone(), balanced.clone()],
         score: vec![(taints, 3), (affinity, 2), (fit, 1), (spread, 2), (pods, 2), (balanced, 1), (images, 1)],
+        reserve: vec![volumes.clone()],
+        pre_bind: vec![volumes],
         bind: vec![binder],
         ..Profile::default()
     }

@@ -9,7 +9,7 @@ use crate::pod_info::PodInfo;
 use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use proto::kinds::api::storage::v1::StorageClass;
+use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
 use std::sync::Arc;
 
 impl Scheduler {
@@ -24,10 +24,15 @@ impl Scheduler {
         informers
             .of::<PersistentVolumeClaim>()
             .on_event(move |event| handler.move_pods(&ClusterEvent::ClaimChanged(event.object().clone())));
+        self.on_storage::<PersistentVolume>(informers);
+        self.on_storage::<StorageClass>(informers);
+        self.on_storage::<CSIDriver>(informers);
+        self.on_storage::<CSIStorageCapacity>(informers);
+    }
+
+    fn on_storage<T: Kind>(self: &Arc<Self>, informers: &Informers) {
         let handler = self.clone();
-        informers.of::<PersistentVolume>().on_event(move |_| handler.move_pods(&ClusterEvent::VolumesChanged));
-        let handler = self.clone();
-        informers.of::<StorageClass>().on_event(move |_| handler.move_pods(&ClusterEvent::VolumesChanged));
+        informers.of::<T>().on_event(move |_| handler.move_pods(&ClusterEvent::VolumesChanged));
     }
 
     /// Tries unschedulable pods again that the event may help.

@@ -2,7 +2,6 @@
 //!
 //! Corresponds to framework_test.go of pkg/controller/volume/persistentvolume.
 
-use super::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES};
 use super::claims::{self, STORAGE};
 use super::volumes;
 use client::{Action, Plan};
@@ -14,6 +13,7 @@ use proto::kinds::api::core::v1::{
 };
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::kinds::apimachinery::api::resource::Quantity;
+use proto::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES};
 use std::collections::BTreeMap;
 
 pub fn size(text: &str) -> BTreeMap<String, Quantity> {

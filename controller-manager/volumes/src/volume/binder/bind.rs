@@ -3,13 +3,14 @@
 //! Corresponds to bind, unbindVolume, updateClaimStatus and updateVolumePhase in
 //! pkg/controller/volume/persistentvolume/pv_controller.go.
 
-use crate::volume::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES, annotate, has_annotation};
 use crate::volume::claims::{self, STORAGE};
 use crate::volume::volumes;
 use client::{Action, Plan};
 use proto::Kind;
-use proto::kinds::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::apimachinery::api::resource::Quantity;
+use proto::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES, annotate, has_annotation};
+use proto::volumes::binding::referring_to;
 use std::collections::BTreeMap;
 
 /// Plans what the two sides lack: the volume's reference, then the claim's, and the claim's status once both are there. The
@@ -23,34 +24,6 @@ pub fn bind(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Plan {
     .flatten()
     .collect();
     if references.is_empty() { Plan::of(bound_status(claim, volume)) } else { Plan::of(references) }
-}
-
-/// Returns the reference to a claim that its volume has.
-pub fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some(PersistentVolumeClaim::KIND.to_owned()),
-        namespace: Some(claim.namespace().to_owned()),
-        name: Some(claim.name().to_owned()),
-        uid: Some(claim.uid().to_owned()),
-        resource_version: Some(claim.resource_version().to_owned()),
-        ..ObjectReference::default()
-    }
-}
-
-/// Returns the volume with its reference to the claim; `None` if it has one. A volume that was reserved for the claim is
-/// not marked as bound by the controller.
-fn referring_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<PersistentVolume> {
-    let is_ours = volumes::is_bound_to(volume, claim);
-    if is_ours && !volumes::claim_uid(volume).is_empty() {
-        return None;
-    }
-    let mut bound = volume.clone();
-    bound.spec.get_or_insert_default().claim_ref = Some(reference(claim));
-    if !is_ours {
-        annotate(&mut bound, BOUND_BY_CONTROLLER, YES);
-    }
-    Some(bound)
 }
 
 /// Returns the claim with the volume's name and the mark of a complete binding; `None` if it has both.

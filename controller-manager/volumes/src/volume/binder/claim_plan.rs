@@ -6,14 +6,15 @@
 //! about it changes.
 
 use super::bind::{bind, unbound_status};
-use super::{matching, provisioning};
-use crate::volume::annotations::{BOUND_BY_CONTROLLER, SELECTED_NODE, has_annotation};
+use super::provisioning;
 use crate::volume::{claims, volumes};
 use client::{Action, Plan};
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
+use proto::volumes::annotations::{BOUND_BY_CONTROLLER, SELECTED_NODE, has_annotation};
+use proto::volumes::matching;
 use std::sync::Arc;
 
 const PENDING: &str = "Pending";
@@ -48,7 +49,7 @@ pub fn plan(observed: &Observed) -> Plan {
 /// Plans for a claim that takes any volume.
 fn nameless(observed: &Observed) -> Plan {
     let claim = &*observed.claim;
-    let waits = waits_for_consumer(observed.class.as_deref());
+    let waits = claims::waits_for_consumer(observed.class.as_deref());
     if let Some(volume) = matching::best(claim, &observed.candidates, waits) {
         return bind(volume, claim);
     }
@@ -111,11 +112,6 @@ fn completed(claim: &PersistentVolumeClaim, name: &str, volume: Option<&Persiste
         return bind(volume, claim);
     }
     lost("ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
-}
-
-/// Returns true if the volume of a claim of this class is chosen when its first pod has a node.
-pub fn waits_for_consumer(class: Option<&StorageClass>) -> bool {
-    class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
 
 fn waiting(unscheduled_pods: &[String]) -> (&'static str, String) {

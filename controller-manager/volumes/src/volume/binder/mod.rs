@@ -4,10 +4,9 @@
 //! claims that choose one volume, the server accepts one. Then the claim gets `volumeName`, and then both get their phase.
 //! Each round plans what the caches lack, so it may end after any of these writes.
 //!
-//! Read `matching` (which volume fits), `bind`, `claim_plan`, `volume_plan`. Corresponds to
+//! Read `proto::volumes::matching` (which volume fits), then `bind`, `claim_plan`, `volume_plan`. Corresponds to
 //! pkg/controller/volume/persistentvolume.
 
-pub mod matching;
 pub mod bind;
 pub mod provisioning;
 pub mod claim_plan;

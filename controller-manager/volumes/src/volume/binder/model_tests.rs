@@ -3,7 +3,7 @@
 //! Whatever happens, a volume that was retained keeps its reference, no two claims are bound to one volume, and in the end
 //! no claim is left that a free volume fits.
 
-use super::{claim_plan, matching, volume_plan};
+use super::{claim_plan, volume_plan};
 use crate::volume::fixture::{claim, in_phase, volume};
 use crate::volume::{claims, volumes};
 use client::{Action, Plan};
@@ -11,6 +11,7 @@ use component_base::rng::Random;
 use controller_base::fixture::annotate;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use proto::volumes::matching;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,7 +260,7 @@ fn the_model_notices_a_retained_volume_that_is_given_away() {
         annotate(&mut owner, &[]);
         model.server.claims = BTreeMap::from([(owner.key(), owner.clone())]);
         let mut bound = model.server.volumes["v0"].clone();
-        bound.spec.get_or_insert_default().claim_ref = Some(super::bind::reference(&owner));
+        bound.spec.get_or_insert_default().claim_ref = Some(proto::volumes::binding::reference(&owner));
         model.put_volume(&bound.encode(), false);
     }
 }

@@ -5,12 +5,12 @@
 //! Deviation: the annotation `pv.kubernetes.io/migrated-to` is not written: no volume is handled by a plugin within the
 //! controller manager.
 
-use crate::volume::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotate, annotation};
 use crate::volume::claims;
 use client::{Action, Plan};
 use controller_base::actions;
 use proto::kinds::api::core::v1::PersistentVolumeClaim;
 use proto::kinds::api::storage::v1::StorageClass;
+use proto::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotate, annotation};
 
 /// Provisioners that were part of Kubernetes, and the drivers that took their place.
 const SUCCESSORS: [(&str, &str); 7] = [

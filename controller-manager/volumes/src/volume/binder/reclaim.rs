@@ -7,12 +7,12 @@
 //! Failed, as those of all other sources do there, so its data is never given to another claim.
 
 use super::bind::phase;
-use crate::volume::annotations::{PROVISIONED_BY, annotation};
 use crate::volume::volumes;
 use client::Plan;
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
+use proto::volumes::annotations::{PROVISIONED_BY, annotation};
 
 /// Folder of the hostPath volumes that the controller manager may delete.
 const DELETABLE_HOST_PATHS: &str = "/tmp/";

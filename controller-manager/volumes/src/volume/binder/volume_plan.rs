@@ -4,12 +4,12 @@
 
 use super::bind::{phase, unbind};
 use super::reclaim;
-use crate::volume::annotations::{PROVISIONED_BY, has_annotation};
 use crate::volume::{claims, volumes};
 use client::Plan;
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use proto::volumes::annotations::{PROVISIONED_BY, has_annotation};
 use std::sync::Arc;
 
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! pkg/controller/volume/persistentvolume.
 
 use super::volume_plan::{Observed, plan};
-use crate::volume::annotations::{BOUND_BY_CONTROLLER, PROVISIONED_BY, YES};
 use crate::volume::fixture::{claim, completed, in_phase, refer, show, volume};
 use controller_base::fixture::annotate;
 use proto::kinds::api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim};
+use proto::volumes::annotations::{BOUND_BY_CONTROLLER, PROVISIONED_BY, YES};
 use std::sync::Arc;
 
 fn round(volume: PersistentVolume, claim: Option<PersistentVolumeClaim>) -> String {

@@ -6,7 +6,6 @@ use super::call::Call;
 use super::driver::Driver;
 use super::parameters::Parameters;
 use super::{FINALIZER, PROVISIONER};
-use crate::volume::annotations::{PROVISIONED_BY, annotation};
 use crate::volume::volumes;
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, Plan, ReconcileError, apply};
@@ -15,6 +14,7 @@ use controller_base::context::Actor;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
+use proto::volumes::annotations::{PROVISIONED_BY, annotation};
 use std::sync::Arc;
 
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 use super::call::Calls;
 use super::parameters::Parameters;
 use super::{DRIVER, PROVISIONER};
-use crate::volume::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotation};
 use crate::volume::volumes;
 use client::{ApplyError, Lister, Plan, apply};
 use component_base::rng::Random;
@@ -14,6 +13,7 @@ use controller_base::descriptor::Setup;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::{StorageClass, VolumeAttributesClass};
+use proto::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotation};
 
 pub struct Driver {
     pub claims: Lister<PersistentVolumeClaim>,

@@ -4,8 +4,6 @@
 
 use super::parameters::Parameters;
 use super::{DRIVER, FINALIZER, PROVISIONER, zone};
-use crate::volume::annotations::PROVISIONED_BY;
-use crate::volume::binder::bind;
 use crate::volume::claims::{self, STORAGE};
 use proto::Kind;
 use proto::kinds::api::core::v1::{
@@ -14,6 +12,8 @@ use proto::kinds::api::core::v1::{
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::kinds::metav1::ObjectMeta;
+use proto::volumes::annotations::PROVISIONED_BY;
+use proto::volumes::binding;
 use std::collections::BTreeMap;
 
 /// Returns the name of the volume that is made for a claim. It depends on nothing else, so that it is made once.
@@ -57,7 +57,7 @@ pub fn volume(
         volume_mode: spec.and_then(|spec| spec.volume_mode.clone()),
         volume_attributes_class_name: spec.and_then(|spec| spec.volume_attributes_class_name.clone()),
         capacity: Some(BTreeMap::from([(STORAGE.to_owned(), size)])),
-        claim_ref: Some(bind::reference(claim)),
+        claim_ref: Some(binding::reference(claim)),
         csi: Some(source),
         mount_options: class.mount_options.clone(),
         node_affinity: zone.map(zone::affinity),

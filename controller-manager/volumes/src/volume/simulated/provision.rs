@@ -6,8 +6,6 @@ use super::call::{Call, Stage};
 use super::driver::{Driver, asks_us};
 use super::parameters::Parameters;
 use super::{PROVISIONER, delete, made, zone};
-use crate::volume::annotations::{SELECTED_NODE, annotation};
-use crate::volume::binder::claim_plan::waits_for_consumer;
 use crate::volume::{claims, volumes};
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, ListOptions, Plan, ReconcileError};
@@ -18,6 +16,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::meta::quantity::Quantity;
+use proto::volumes::annotations::{SELECTED_NODE, annotation};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -126,7 +125,7 @@ impl Reconciler for Provisioner {
         let class = driver.classes.get("", claims::class(&claim)).filter(|class| class.provisioner == PROVISIONER)?;
         let node = selected_node(&claim);
         let is_made = driver.volumes.get("", &made::name(&claim)).is_some();
-        let waits = waits_for_consumer(Some(&class)) && node.is_empty();
+        let waits = claims::waits_for_consumer(Some(&class)) && node.is_empty();
         if !asks_us(&claim) || !claims::volume_name(&claim).is_empty() || is_made || waits {
             return None;
         }

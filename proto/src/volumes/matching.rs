@@ -6,10 +6,10 @@
 //! Deviation: a volume that is reserved for the claim comes before all others. In Kubernetes, a volume with fewer access modes
 //! comes before one that is reserved.
 
-use crate::volume::{claims, volumes};
-use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::meta::label_selector;
+use crate::Kind;
+use crate::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use crate::meta::label_selector;
+use crate::volumes::{claims, persistent_volumes as volumes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns why a volume cannot be bound to a claim, in the words of the event VolumeMismatch; `None` if it can.
@@ -50,7 +50,7 @@ pub fn is_free_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
 }
 
 /// Returns true if the volume is reserved for the claim, and large enough. Its class does not matter, nor do labels.
-fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+pub fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     volumes::is_bound_to(volume, claim)
         && !volume.is_deleting()
         && volumes::capacity(volume) >= claims::requested(claim)
