@@ -11,10 +11,10 @@ RUN host=$(rustc -vV | sed -n 's/^host: //p') \
 # Where the compose file mounts its volumes: a new volume takes the mode of the folder that it is first mounted on, so that
 # whoever is not root may write there.
 RUN cd /image \
- && mkdir -p etcd etcd-1 etcd-2 cloud pki/nodes \
+ && mkdir -p etcd etcd-1 etcd-2 cloud claims pki/nodes \
  && cd pki \
  && mkdir ca front-proxy-ca admin apiserver controller-manager scheduler proxy-sim metrics-server cloud-sim cloud-controller-manager nodes/node-0 nodes/node-1 nodes/node-2 \
- && chmod 1777 ../etcd* ../cloud * nodes/*
+ && chmod 1777 ../etcd* ../cloud ../claims * nodes/*
 
 FROM scratch
 COPY --from=build /image/ /

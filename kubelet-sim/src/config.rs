@@ -256,6 +256,10 @@ pub struct Settings {
     /// How long a node's lease is valid; it is renewed after a quarter of this time
     #[arg(long, default_value = "40s", value_parser = parse_duration)]
     pub node_lease_duration: Duration,
+    /// Folder for the files that pods write to claims, which several processes may share; without one they lie in the
+    /// memory of this process
+    #[arg(long, value_name = "DIR")]
+    pub volume_dir: Option<PathBuf>,
     /// How many pods are synced at the same time
     #[arg(long, default_value_t = 16)]
     pub concurrent_pod_syncs: usize,

@@ -109,7 +109,9 @@ fn each_node_service_is_one_node_under_its_own_name() {
         config.settings.check().unwrap();
         assert_eq!(config.settings.own_node().as_ref(), Some(name));
         let volumes = texts(&service["volumes"]);
-        assert_eq!(volumes, [format!("pki-{name}:/pki/node:ro")]);
+        // Its own files, and those of the storage that all nodes reach.
+        assert_eq!(volumes, [format!("pki-{name}:/pki/node:ro"), "claims:/claims".to_owned()]);
+        assert_eq!(config.settings.volume_dir, Some("/claims".into()));
         let kept = format!("pki-{name}:/pki/nodes/{name}");
         assert!(texts(&services["certs"]["volumes"]).contains(&kept), "{kept}");
         nodes.push(name.clone());

@@ -151,6 +151,10 @@ pub struct Settings {
     /// Ask the provisioners of classes for volumes
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub enable_dynamic_provisioning: bool,
+    /// Folder in which kubelet-sim keeps the files of claims: the simulated driver copies and deletes them there; without
+    /// one it clones no volume
+    #[arg(long, value_name = "DIR")]
+    pub volume_dir: Option<PathBuf>,
     /// How long a token in a secret has to be unused before it is marked invalid, and marked before it is deleted
     #[arg(long, default_value = "8760h", value_parser = parse_duration)]
     pub legacy_service_account_token_clean_up_period: Duration,

@@ -31,6 +31,8 @@ pub enum FileError {
     Busy,
     #[error("Cross-device link")]
     CrossDevice,
+    #[error("I/O error")]
+    Io,
     #[error("Bad file descriptor")]
     BadDescriptor,
 }

@@ -3,7 +3,6 @@
 use super::actor::Actor;
 use super::error::FileError;
 use super::mounts::FileTree;
-use super::node::NodeKind;
 use super::place::{Access, Place, check, join};
 use std::sync::atomic::Ordering;
 
@@ -98,11 +97,8 @@ impl FileTree {
                     false => Err(FileError::NotFound),
                 };
             };
-            let target = match &next.node.state.lock().kind {
-                NodeKind::Symlink(target) if follows_last || !rest.is_empty() => Some(target.clone()),
-                _ => None,
-            };
-            if let Some(target) = target {
+            let follows = follows_last || !rest.is_empty();
+            if let Some(target) = follows.then(|| next.node.target()).flatten() {
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(FileError::TooManyLinks);

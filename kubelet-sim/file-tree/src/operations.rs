@@ -4,7 +4,7 @@ use super::actor::{Actor, OpenOptions};
 use super::error::FileError;
 use super::lookup::Entry;
 use super::mounts::{FileTree, Mount};
-use super::node::{Metadata, Node, NodeKind, NodeRef, Owner};
+use super::node::{AttributeChange, Metadata, Node, NodeKind, NodeRef, Owner};
 use super::place::{Access, Place, check, join};
 use super::volume::names;
 use jiff::Timestamp;
@@ -29,8 +29,10 @@ impl FileTree {
                     };
                     let Ok(entry) = self.entry(&actor, &wanted, true) else { return };
                     let space = entry.folder.node.space();
-                    let node = Node::new(space, kind, 0o755, Owner::default(), now);
-                    entry.folder.node.insert(&entry.name, node, now);
+                    let made = Node::create(space, kind, 0o755, Owner::default(), now);
+                    if made.and_then(|node| entry.folder.node.insert(&entry.name, node, now)).is_err() {
+                        return;
+                    }
                     entry.path()
                 }
             };
@@ -64,10 +66,7 @@ impl FileTree {
     }
 
     pub fn read_link(&self, actor: &Actor, path: &str) -> Result<String, FileError> {
-        match &self.find(actor, path, false)?.node.state.lock().kind {
-            NodeKind::Symlink(target) => Ok(target.clone()),
-            _ => Err(FileError::Invalid),
-        }
+        self.find(actor, path, false)?.node.target().ok_or(FileError::Invalid)
     }
 
     /// Returns the content of a file.
@@ -93,10 +92,10 @@ impl FileTree {
             let node = self.create(actor, path, NodeKind::File(Vec::new()), options.mode & !actor.umask)?;
             return Ok(Place { node, path: entry.path(), is_read_only: false });
         };
-        if options.is_new {
+        if options.is_new && !place.node.is_replayed(actor.now) {
             return Err(FileError::Exists);
         }
-        let is_device = matches!(place.node.state.lock().kind, NodeKind::Device(_));
+        let is_device = place.node.device().is_some();
         if options.writes {
             if place.node.is_folder() {
                 return Err(FileError::IsFolder);
@@ -127,6 +126,12 @@ impl FileTree {
     fn create(&self, actor: &Actor, path: &str, kind: NodeKind, mode: u32) -> Result<NodeRef, FileError> {
         let follows = matches!(kind, NodeKind::File(_));
         let entry = self.entry(actor, if path.is_empty() { "/" } else { path }, follows)?;
+        if entry.folder.node.is_replayed(actor.now) {
+            // What was made then is there; what is not was removed later.
+            let made = entry.place.map(|place| place.node);
+            let space = entry.folder.node.space();
+            return Ok(made.unwrap_or_else(|| Node::new(space, kind, mode, actor.owner(), actor.now)));
+        }
         if entry.place.is_some() {
             return Err(FileError::Exists);
         }
@@ -140,14 +145,17 @@ impl FileTree {
                 mode |= 0o2000;
             }
         }
-        let node = Node::new(entry.folder.node.space(), kind, mode, owner, actor.now);
-        entry.folder.node.insert(&entry.name, node.clone(), actor.now);
+        let node = Node::create(entry.folder.node.space(), kind, mode, owner, actor.now)?;
+        entry.folder.node.insert(&entry.name, node.clone(), actor.now)?;
         Ok(node)
     }
 
     /// Removes a file or link.
     pub fn remove_file(&self, actor: &Actor, path: &str) -> Result<(), FileError> {
         let entry = self.entry(actor, path, false)?;
+        if entry.folder.node.is_replayed(actor.now) {
+            return Ok(());
+        }
         let place = entry.place.as_ref().ok_or(FileError::NotFound)?;
         if place.node.is_folder() {
             return Err(FileError::IsFolder);
@@ -158,6 +166,9 @@ impl FileTree {
     /// Removes an empty folder.
     pub fn remove_folder(&self, actor: &Actor, path: &str) -> Result<(), FileError> {
         let entry = self.entry(actor, path, false)?;
+        if entry.folder.node.is_replayed(actor.now) {
+            return Ok(());
+        }
         let place = entry.place.as_ref().ok_or(FileError::NotFound)?;
         if !place.node.is_folder() {
             return Err(FileError::NotFolder);
@@ -173,16 +184,15 @@ impl FileTree {
         if self.mounts.contains_key(&entry.path()) || entry.name.is_empty() {
             return Err(FileError::Busy);
         }
-        if let Some(node) = entry.folder.node.remove(&entry.name, actor.now) {
-            let mut state = node.state.lock();
-            state.links = state.links.saturating_sub(1);
-        }
-        Ok(())
+        entry.folder.node.remove(&entry.name, actor.now)?.map_or(Ok(()), |node| node.unlink(actor.now))
     }
 
     /// Moves a file or folder within one volume; an existing file is replaced.
     pub fn rename(&self, actor: &Actor, from: &str, to: &str) -> Result<(), FileError> {
         let (source, target) = (self.entry(actor, from, false)?, self.entry(actor, to, false)?);
+        if source.folder.node.is_replayed(actor.now) && target.folder.node.is_replayed(actor.now) {
+            return Ok(());
+        }
         let moved = source.place.as_ref().ok_or(FileError::NotFound)?;
         source.check_removal(actor)?;
         target.check_removal(actor)?;
@@ -206,14 +216,19 @@ impl FileTree {
             Some(_) if moved.node.is_folder() => return Err(FileError::NotFolder),
             _ => {}
         }
-        let Some(node) = source.folder.node.remove(&source.name, actor.now) else { return Err(FileError::NotFound) };
-        target.folder.node.insert(&target.name, node, actor.now);
-        Ok(())
+        // First the new name: if the process ends in between, the file has two names rather than none.
+        let replaced = target.folder.node.insert(&target.name, moved.node.clone(), actor.now)?;
+        source.folder.node.remove(&source.name, actor.now)?;
+        replaced.map_or(Ok(()), |node| node.unlink(actor.now))
     }
 
     /// Gives a file a second name.
     pub fn hard_link(&self, actor: &Actor, from: &str, to: &str) -> Result<(), FileError> {
-        let (place, target) = (self.find(actor, from, false)?, self.entry(actor, to, false)?);
+        let target = self.entry(actor, to, false)?;
+        if target.folder.node.is_replayed(actor.now) {
+            return Ok(());
+        }
+        let place = self.find(actor, from, false)?;
         if place.node.is_folder() {
             return Err(FileError::NotPermitted);
         }
@@ -224,15 +239,13 @@ impl FileTree {
         if self.mount_of(&place.path).0 != self.mount_of(&target.path()).0 {
             return Err(FileError::CrossDevice);
         }
-        place.node.state.lock().links += 1;
-        target.folder.node.insert(&target.name, place.node, actor.now);
-        Ok(())
+        place.node.change(AttributeChange { links: 1, ..AttributeChange::default() }, actor.now)?;
+        target.folder.node.insert(&target.name, place.node, actor.now).map(drop)
     }
 
     pub fn set_mode(&self, actor: &Actor, path: &str, mode: u32) -> Result<(), FileError> {
         let place = self.changeable(actor, path, true)?;
-        place.node.state.lock().mode = mode & 0o7777;
-        Ok(())
+        place.node.change(AttributeChange { mode: Some(mode), ..AttributeChange::default() }, actor.now)
     }
 
     /// Changes the owner; only root gives a file to another user.
@@ -245,19 +258,18 @@ impl FileTree {
         follows: bool,
     ) -> Result<(), FileError> {
         let place = self.changeable(actor, path, follows)?;
-        let mut state = place.node.state.lock();
+        let owner = place.node.metadata().owner;
         let in_group = gid.is_none_or(|gid| gid == actor.gid || actor.groups.contains(&gid));
-        if actor.uid != 0 && (uid.is_some_and(|uid| uid != state.owner.uid) || !in_group) {
+        if actor.uid != 0 && (uid.is_some_and(|uid| uid != owner.uid) || !in_group) {
             return Err(FileError::NotPermitted);
         }
-        state.owner = Owner { uid: uid.unwrap_or(state.owner.uid), gid: gid.unwrap_or(state.owner.gid) };
-        Ok(())
+        let owner = Owner { uid: uid.unwrap_or(owner.uid), gid: gid.unwrap_or(owner.gid) };
+        place.node.change(AttributeChange { owner: Some(owner), ..AttributeChange::default() }, actor.now)
     }
 
     pub fn set_modified(&self, actor: &Actor, path: &str, at: Timestamp) -> Result<(), FileError> {
         let place = self.changeable(actor, path, true)?;
-        place.node.state.lock().modified_at = at;
-        Ok(())
+        place.node.change(AttributeChange { modified_at: Some(at), ..AttributeChange::default() }, actor.now)
     }
 
     /// Returns a node whose attributes the actor may change: the owner and root may.

@@ -3,7 +3,7 @@
 //! Corresponds to AtomicWriter of pkg/volume/util. The files lie in a folder whose name is a time. The link `..data`
 //! leads to it, and for each top-level name there is a link through `..data`.
 
-use super::node::{NodeKind, Owner};
+use super::node::Owner;
 use super::volume::{Volume, names};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ impl Volume {
         let folder = format!("..{}", now.strftime("%Y_%m_%d_%H_%M_%S.%9f"));
         let before = self.data_folder();
         let owner = self.root().metadata().owner;
-        self.sub_folder(&folder, 0o755, owner, now);
+        self.put_folder(&folder, 0o755, owner, now);
         for (path, file) in payload {
             self.put_file(&format!("{folder}/{path}"), file.content.clone(), file.mode, file.owner, now);
         }
@@ -43,11 +43,11 @@ impl Volume {
         }
         for name in self.root().names() {
             if !name.starts_with("..") && !tops.contains(name.as_str()) {
-                self.root().remove(&name, now);
+                let _ = self.root().remove(&name, now);
             }
         }
         if let Some(before) = before.filter(|before| *before != folder) {
-            self.root().remove(&before, now);
+            let _ = self.root().remove(&before, now);
         }
     }
 
@@ -58,10 +58,7 @@ impl Volume {
 
     /// Returns the name of the folder that `..data` leads to.
     fn data_folder(&self) -> Option<String> {
-        match &self.root().child(DATA)?.state.lock().kind {
-            NodeKind::Symlink(target) => Some(target.clone()),
-            _ => None,
-        }
+        self.root().child(DATA)?.target()
     }
 
     fn holds(&self, payload: &Payload) -> bool {

@@ -22,9 +22,9 @@ fn tree() -> FileTree {
     root.put_link("etc/loop", "loop", NOW);
     root.put_link("var/run", "/run", NOW);
     root.put_link("etc/up", "../etc/hostname", NOW);
-    root.sub_folder("run", 0o755, Owner::default(), NOW);
-    root.sub_folder("tmp", 0o1777, Owner::default(), NOW);
-    root.sub_folder("group", 0o2770, Owner { uid: 0, gid: 7 }, NOW);
+    root.put_folder("run", 0o755, Owner::default(), NOW);
+    root.put_folder("tmp", 0o1777, Owner::default(), NOW);
+    root.put_folder("group", 0o2770, Owner { uid: 0, gid: 7 }, NOW);
     FileTree::new(root, false)
 }
 

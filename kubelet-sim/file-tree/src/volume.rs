@@ -2,7 +2,10 @@
 //!
 //! Corresponds to what pkg/volume sets up on a node. A volume is not bound to a path: a `FileTree` mounts it.
 
+use super::disk::ROOT;
+use super::error::FileError;
 use super::node::{Metadata, Node, NodeKind, NodeRef, Owner, Space};
+use super::space::MountedDisk;
 use jiff::Timestamp;
 
 /// Bytes that a volume without a limit of its own holds.
@@ -25,6 +28,11 @@ impl Volume {
     pub fn of_file(content: Vec<u8>, mode: u32, owner: Owner, now: Timestamp) -> Self {
         let space = Space::new(DEFAULT_LIMIT_BYTES);
         Self { root: Node::new(&space, NodeKind::File(content), mode, owner, now) }
+    }
+
+    /// Returns the volume on a disk. Changes before `replayed_until` are without effect.
+    pub fn on_disk(mounted: MountedDisk, limit_bytes: u64, replayed_until: Timestamp) -> Self {
+        Self { root: Node::at(&Space::of_disk(mounted, limit_bytes, replayed_until), ROOT) }
     }
 
     /// Returns the volume that a node is the root of.
@@ -52,23 +60,29 @@ impl Volume {
     }
 
     /// Returns the part of the volume at a path, and makes folders that are missing, as the kubelet does for `subPath`.
-    pub fn sub_folder(&self, path: &str, mode: u32, owner: Owner, now: Timestamp) -> Self {
+    pub fn sub_folder(&self, path: &str, mode: u32, owner: Owner, now: Timestamp) -> Result<Self, FileError> {
         let mut node = self.root.clone();
         for name in names(path) {
-            node = folder_in(&node, name, mode, owner, now);
+            node = folder_in(&node, name, mode, owner, now)?;
         }
-        Self { root: node }
+        Ok(Self { root: node })
     }
 
-    /// Puts a node at a path, with the folders above it. An existing node is replaced.
+    /// Makes a folder at a path of a volume in memory.
+    pub fn put_folder(&self, path: &str, mode: u32, owner: Owner, now: Timestamp) {
+        let _ = self.sub_folder(path, mode, owner, now);
+    }
+
+    /// Puts a node at a path of a volume in memory, with the folders above it. An existing node is replaced.
     pub fn put(&self, path: &str, kind: NodeKind, mode: u32, owner: Owner, now: Timestamp) {
         let mut names: Vec<&str> = names(path).collect();
         let Some(last) = names.pop() else { return };
         let mut folder = self.root.clone();
         for name in names {
-            folder = folder_in(&folder, name, 0o755, Owner::default(), now);
+            let Ok(next) = folder_in(&folder, name, 0o755, Owner::default(), now) else { return };
+            folder = next;
         }
-        folder.insert(last, Node::new(self.root.space(), kind, mode, owner, now), now);
+        let _ = folder.insert(last, Node::new(self.root.space(), kind, mode, owner, now), now);
     }
 
     pub fn put_file(&self, path: &str, content: impl Into<Vec<u8>>, mode: u32, owner: Owner, now: Timestamp) {
@@ -86,13 +100,13 @@ impl Volume {
 }
 
 /// Returns the folder with this name; makes it when it is missing.
-fn folder_in(folder: &NodeRef, name: &str, mode: u32, owner: Owner, now: Timestamp) -> NodeRef {
+fn folder_in(folder: &NodeRef, name: &str, mode: u32, owner: Owner, now: Timestamp) -> Result<NodeRef, FileError> {
     if let Some(child) = folder.child(name) {
-        return child;
+        return Ok(child);
     }
-    let child = Node::new(folder.space(), NodeKind::Folder(Default::default()), mode, owner, now);
-    folder.insert(name, child.clone(), now);
-    child
+    let child = Node::create(folder.space(), NodeKind::Folder(Default::default()), mode, owner, now)?;
+    folder.insert(name, child.clone(), now)?;
+    Ok(child)
 }
 
 /// Returns the parts of a path.

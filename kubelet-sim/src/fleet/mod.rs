@@ -161,7 +161,7 @@ impl Fleet {
             pods: pods.lister(),
             memory,
             static_pods: StaticPods::default(),
-            runtime: Runtime::default(),
+            runtime: Runtime::new(settings.volume_dir.clone(), env.wall()),
             objects: ObjectCache::default(),
             services: Services::new(&client),
             api_server: OnceLock::new(),

@@ -155,7 +155,7 @@ async fn read_objects(
     };
     for (claim, read) in &objects.claims {
         if let Some(volume) = &read.volume {
-            shared.context.runtime.record_claim(pod.namespace(), claim, volume.uid());
+            shared.context.runtime.record_claim(pod.namespace(), claim, volume);
         }
     }
     objects

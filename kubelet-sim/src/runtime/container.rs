@@ -10,8 +10,10 @@ use crate::runtime::file_modes::{FileModes, holds_payload};
 use crate::runtime::identity::PodIdentity;
 use crate::runtime::run::Run;
 use crate::runtime::{RunKey, Runtime, SharedProcesses};
+use crate::volumes::claim_reader::read_claim;
 use client::{Client, Error};
 use component_base::env::Env;
+use file_tree::error::FileError;
 use file_tree::mounts::{FileTree, Mount};
 use file_tree::node::Owner;
 use file_tree::payload::PayloadFile;
@@ -142,14 +144,18 @@ impl PodContainer {
         let own = environment_over(links.clone(), fields, &self.container, &objects);
         env.extend(own.unwrap_or(links));
         let mut mounts = Vec::new();
+        let (claims, replayed_until) = (claims(&self.pod), node.runtime.replayed_until(&self.key(run)));
         for mount in self.container.volume_mounts.iter().flatten() {
-            let volume = self.volume(node, fields, mount, &objects, now).await;
+            let volume = match claims.iter().find(|claim| claim.volume == mount.name) {
+                Some(claim) => self.volume_of(node, &claim.claim, now, replayed_until).await,
+                None => self.volume(node, fields, mount, &objects, now).await,
+            };
             let part = environment::sub_path(mount, &env).unwrap_or_default();
             let owner = self.group_owner();
             let part_of_payload = if part.is_empty() { None } else { volume.payload_part(&part) };
             let volume = match part_of_payload.or_else(|| volume.sub_path(&part)) {
                 Some(part) => part,
-                None => volume.sub_folder(&part, 0o755, owner, now),
+                None => volume.sub_folder(&part, 0o755, owner, now).unwrap_or_else(|_| no_room(0o755, owner, now)),
             };
             let fs_type = self.fs_type(&mount.name);
             let is_read_only = mount.read_only == Some(true);
@@ -357,17 +363,41 @@ impl PodContainer {
         self.pod.spec.as_ref()?.volumes.iter().flatten().find(|volume| volume.name == name)
     }
 
-    /// Returns what a volume's files belong to, and its name there: to the pod, or to a PersistentVolume
-    /// or a machine, whose files outlast the pod.
+    /// Returns what a volume's files belong to, and its name there: to the pod, or to a machine, whose files outlast the
+    /// pod.
     fn place_of(&self, node: &NodeContext<'_>, volume: &str) -> (String, String) {
-        let claim = claims(&self.pod).into_iter().find(|claim| claim.volume == volume);
-        let persistent = claim.and_then(|claim| node.runtime.volume_of_claim(self.pod.namespace(), &claim.claim));
-        let host_path = self.volume_named(volume).and_then(|volume| volume.host_path.as_ref());
-        match (persistent, host_path) {
-            (Some(uid), _) => (uid, "persistent".to_owned()),
-            (None, Some(source)) => (format!("machine {}", node.name), source.path.clone()),
-            (None, None) => (self.pod.uid().to_owned(), volume.to_owned()),
+        match self.volume_named(volume).and_then(|volume| volume.host_path.as_ref()) {
+            Some(source) => (format!("machine {}", node.name), source.path.clone()),
+            None => (self.pod.uid().to_owned(), volume.to_owned()),
         }
+    }
+
+    /// Returns the name of the files behind a claim of the pod. A process that has just started asks the API server to which
+    /// volume the claim is bound. `None` if that cannot be read.
+    async fn files_of(&self, node: &NodeContext<'_>, claim: &str) -> Option<String> {
+        let namespace = self.pod.namespace();
+        if let Some(files) = node.runtime.files_of_claim(namespace, claim) {
+            return Some(files);
+        }
+        let volume = read_claim(node.client.as_ref()?, namespace, claim).await.volume?;
+        node.runtime.record_claim(namespace, claim, &volume);
+        node.runtime.files_of_claim(namespace, claim)
+    }
+
+    /// Returns the volume behind a claim. One that cannot be opened has no room.
+    async fn volume_of(
+        &self,
+        node: &NodeContext<'_>,
+        claim: &str,
+        now: Timestamp,
+        replayed_until: Timestamp,
+    ) -> Volume {
+        let (mode, owner) = (if self.fs_group().is_some() { 0o2777 } else { 0o777 }, self.group_owner());
+        let opened = match self.files_of(node, claim).await {
+            Some(files) => node.runtime.persistent.open(&files, (mode, owner), now, replayed_until),
+            None => Err(FileError::Io),
+        };
+        opened.unwrap_or_else(|_| no_room(mode, owner, now))
     }
 
     fn fs_group(&self) -> Option<u32> {
@@ -444,6 +474,11 @@ impl PodContainer {
         let answer: Result<Value, Error> = accounts.create_subresource(account, "token", &request).await;
         answer.ok()?["status"]["token"].as_str().map(str::to_owned)
     }
+}
+
+/// Returns a volume that nothing fits into: it stands for one that cannot be opened.
+fn no_room(mode: u32, owner: Owner, now: Timestamp) -> Volume {
+    Volume::new(mode, owner, 0, now)
 }
 
 /// Replaces `$(NAME)` in the words of a command.

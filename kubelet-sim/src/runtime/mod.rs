@@ -6,7 +6,8 @@
 //! see), then `switch` (how containers reach each other) and `live` (containers that the node looks at).
 //!
 //! Deviation: what `kubectl exec` has written is lost when kubelet-sim restarts, or when very many containers were
-//! looked at since.
+//! looked at since, but for what it wrote to claims. After a restart, a container's processes run again from their start up to
+//! the present; what they wrote to claims then is not written again.
 
 pub mod file_modes;
 pub mod run;
@@ -21,10 +22,14 @@ pub mod hooks;
 
 use crate::runtime::gateway::Gateway;
 use crate::runtime::traffic::Traffic;
+use crate::volumes::store::VolumeStore;
 use file_tree::volume::Volume;
 use parking_lot::Mutex;
+use proto::kinds::api::core::v1::PersistentVolume;
 use proto::kinds::jiff::Timestamp;
+use proto::volumes::volume_files;
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use userland::process::processes::Processes;
 
@@ -49,6 +54,9 @@ pub type SharedProcesses = Arc<Mutex<Processes>>;
 pub struct Runtime {
     state: Mutex<State>,
     pub traffic: Traffic,
+    /// The volumes behind claims.
+    pub persistent: VolumeStore,
+    started_at: Timestamp,
 }
 
 #[derive(Default)]
@@ -57,10 +65,12 @@ struct State {
     order: VecDeque<RunKey>,
     /// Volumes by the pod's uid and their name.
     volumes: BTreeMap<(String, String), Volume>,
-    /// The uid of the PersistentVolume of each claim, by namespace and name.
+    /// The name of the files of the volume behind each claim, by namespace and name.
     claims: BTreeMap<(String, String), String>,
     /// The processes to which those of a run are connected.
     peers: BTreeMap<RunKey, Vec<Peer>>,
+    /// Until when the processes of a run ran that were forgotten.
+    ran_until: BTreeMap<RunKey, Timestamp>,
     /// The connections of a run to the API server.
     gateways: BTreeMap<RunKey, Vec<Arc<Gateway>>>,
 }
@@ -82,6 +92,22 @@ struct Known {
 }
 
 impl Runtime {
+    /// Makes a runtime that keeps the files of claims below a folder; in memory without one. `started_at` is the time at which
+    /// this process began.
+    pub fn new(volume_dir: Option<PathBuf>, started_at: Timestamp) -> Self {
+        // Runs begin at whole seconds, too.
+        let started_at = Timestamp::from_second(started_at.as_second()).unwrap_or(started_at);
+        Self { persistent: VolumeStore::new(volume_dir), started_at, ..Self::default() }
+    }
+
+    /// Returns until when a run has written its files already: an earlier process ran it, or this one has forgotten it since.
+    /// Its processes are then run again from their start, to find out where they are.
+    pub fn replayed_until(&self, key: &RunKey) -> Timestamp {
+        let forgotten = self.state.lock().ran_until.get(key).copied();
+        let of_earlier = Some(self.started_at).filter(|started_at| key.started_at < *started_at);
+        forgotten.into_iter().chain(of_earlier).max().unwrap_or(Timestamp::MIN)
+    }
+
     /// Returns the processes of a run; starts them when they are not known yet. Its volumes are up to date at `now`.
     pub fn processes(&self, key: RunKey, now: Timestamp, start: impl FnOnce() -> Processes) -> SharedProcesses {
         let mut state = self.state.lock();
@@ -94,7 +120,7 @@ impl Runtime {
         state.order.push_back(key);
         while state.order.len() > MAX_CONTAINERS {
             let Some(oldest) = state.order.pop_front() else { break };
-            state.forget(&oldest);
+            state.forget(&oldest, now);
         }
         processes
     }
@@ -129,14 +155,14 @@ impl Runtime {
         }
     }
 
-    /// Records which PersistentVolume a claim is bound to. Its files outlast the claim.
-    pub fn record_claim(&self, namespace: &str, claim: &str, volume_uid: &str) {
+    /// Records to which PersistentVolume a claim is bound. Its files outlast the claim.
+    pub fn record_claim(&self, namespace: &str, claim: &str, volume: &PersistentVolume) {
         let key = (namespace.to_owned(), claim.to_owned());
-        self.state.lock().claims.insert(key, volume_uid.to_owned());
+        self.state.lock().claims.insert(key, volume_files::name_of(volume));
     }
 
-    /// Returns the uid of the PersistentVolume that a claim is bound to.
-    pub fn volume_of_claim(&self, namespace: &str, claim: &str) -> Option<String> {
+    /// Returns the name of the files of the volume that a claim is bound to.
+    pub fn files_of_claim(&self, namespace: &str, claim: &str) -> Option<String> {
         self.state.lock().claims.get(&(namespace.to_owned(), claim.to_owned())).cloned()
     }
 
@@ -178,6 +204,7 @@ impl Runtime {
         self.traffic.release(pod_uid);
         let mut state = self.state.lock();
         state.runs.retain(|key, _| key.pod_uid != pod_uid);
+        state.ran_until.retain(|key, _| key.pod_uid != pod_uid);
         state.peers.retain(|key, _| key.pod_uid != pod_uid);
         state.gateways.retain(|key, _| key.pod_uid != pod_uid);
         state.peers.values_mut().for_each(|peers| peers.retain(|peer| peer.key.pod_uid != pod_uid));
@@ -194,8 +221,10 @@ impl Runtime {
 
 impl State {
     /// Forgets the processes of a run. The volumes stay as long as the pod: its next run finds its files there.
-    fn forget(&mut self, key: &RunKey) {
-        self.runs.remove(key);
+    fn forget(&mut self, key: &RunKey, now: Timestamp) {
+        if self.runs.remove(key).is_some() {
+            self.ran_until.insert(key.clone(), now);
+        }
         self.peers.remove(key);
         self.gateways.remove(key);
     }

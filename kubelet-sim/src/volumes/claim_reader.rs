@@ -30,7 +30,8 @@ pub async fn read_claims(client: &Client, node: &Node, pod: &Pod) -> Claims {
     read
 }
 
-async fn read_claim(client: &Client, namespace: &str, name: &str) -> ClaimRead {
+/// Reads a claim and the volume that it names.
+pub async fn read_claim(client: &Client, namespace: &str, name: &str) -> ClaimRead {
     let mut read = ClaimRead::default();
     match client.api::<PersistentVolumeClaim>(namespace).get(name).await {
         Ok(object) => read.claim = Some(Arc::new(object)),

@@ -137,10 +137,10 @@ impl Image {
             ("usr/sbin", 0o755),
             ("var", 0o755),
         ] {
-            volume.sub_folder(path, mode, root, now);
+            volume.put_folder(path, mode, root, now);
         }
         if self.working_dir != "/" {
-            volume.sub_folder(self.working_dir, 0o755, root, now);
+            volume.put_folder(self.working_dir, 0o755, root, now);
         }
         volume.put_link("sbin", "bin", now);
         volume.put_link("var/run", "/run", now);

@@ -117,6 +117,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             arguments.push(path_flag("cluster-signing-cert-file", &pki.join("ca.crt")));
             arguments.push(path_flag("cluster-signing-key-file", &pki.join("ca.key")));
             arguments.push(flag("cluster-cidr", cluster_cidr(most_nodes(options))));
+            arguments.push(path_flag("volume-dir", &data_dir.volumes()));
         }
         "cloud-controller-manager" => {
             arguments.push(flag("cloud-provider", "orrery"));
@@ -133,6 +134,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
                 true => arguments.push(flag("nodes", options.nodes)),
                 false => arguments.extend(options.node_template.iter().map(|path| path_flag("node-template", path))),
             }
+            arguments.push(path_flag("volume-dir", &data_dir.volumes()));
             arguments.extend(options.failure_model.iter().map(|path| path_flag("failure-model", path)));
             arguments.push(path_flag("requestheader-client-ca-file", &pki.join("front-proxy-ca.crt")));
             arguments.push(flag("requestheader-allowed-names", FRONT_PROXY_CLIENT));

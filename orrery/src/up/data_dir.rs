@@ -1,7 +1,8 @@
 //! `DataDir`: the data directory of one cluster, its lock and its layout.
 //!
 //! The running `up` holds the lock. `pki/<component>` has that component's private files, `store` belongs to the API
-//! server, `logs` has a file per component, and `kubeconfig` is the administrator's.
+//! server, `volumes` are the disks of the simulated storage system, `logs` has a file per component, and `kubeconfig` is the
+//! administrator's.
 
 use component_base::claim::{Claim, ClaimError};
 use component_base::private_file;
@@ -35,7 +36,7 @@ impl DataDir {
             error => DataDirError::Claim(error),
         })?;
         let data_dir = Self { claim };
-        for path in [data_dir.logs(), data_dir.pki()] {
+        for path in [data_dir.logs(), data_dir.pki(), data_dir.volumes()] {
             private_file::create_folder(&path).map_err(|source| DataDirError::Io { path, source })?;
         }
         Ok(data_dir)
@@ -70,6 +71,20 @@ impl DataDir {
     /// Returns the folder of the cloud's state.
     pub fn cloud(&self) -> PathBuf {
         self.root().join("cloud")
+    }
+
+    /// Returns the folder of the files that pods write to claims. The nodes and the simulated driver share it.
+    pub fn volumes(&self) -> PathBuf {
+        self.root().join("volumes")
+    }
+
+    /// Deletes the files of all claims, for a cluster that begins without any.
+    pub fn clear_volumes(&self) -> Result<(), DataDirError> {
+        let path = self.volumes();
+        match std::fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(DataDirError::Io { path, source }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the folder of the static pods' manifests.

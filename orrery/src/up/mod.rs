@@ -186,6 +186,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
         admin_kubeconfig::check(path, &options.place.name)?;
     }
     let data_dir = DataDir::open(&options.place.root())?;
+    if options.store == StoreKind::Memory {
+        data_dir.clear_volumes()?;
+    }
     let components = components::components(&options, verbosity, &data_dir);
     ports::check(options.bind_address, &components)?;
     if options.static_control_plane {

@@ -10,3 +10,4 @@ pub mod claims;
 pub mod persistent_volumes;
 pub mod binding;
 pub mod matching;
+pub mod volume_files;

@@ -2,7 +2,9 @@
 
 use super::pipe::{ReadEnd, WriteEnd};
 use super::sink::Sink;
+use file_tree::error::FileError;
 use file_tree::node::{Device, NodeRef};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -15,6 +17,16 @@ pub struct OpenFile {
     pub appends: bool,
     pub reads: bool,
     pub writes: bool,
+}
+
+impl OpenFile {
+    /// Writes at the present position, or to the end of the file.
+    pub fn write(&self, bytes: &[u8], now: Timestamp) -> Result<(), FileError> {
+        let mut offset = self.offset.lock();
+        let at = (!self.appends).then_some(*offset);
+        *offset = self.node.write(at, bytes, now)?;
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug)]

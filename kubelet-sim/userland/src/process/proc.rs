@@ -9,7 +9,7 @@ use super::sleep::Sleep;
 use file_tree::actor::{Actor, OpenOptions};
 use file_tree::error::FileError;
 use file_tree::mounts::FileTree;
-use file_tree::node::{Device, NodeKind};
+use file_tree::node::Device;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -222,11 +222,7 @@ impl Proc {
             return descriptor;
         }
         let place = self.tree().open(&self.actor(), path, options)?;
-        let device = match &place.node.state.lock().kind {
-            NodeKind::Device(device) => Some(*device),
-            _ => None,
-        };
-        match device {
+        match place.node.device() {
             Some(Device::Descriptor(number)) => self.descriptors.get(&number).cloned().ok_or(FileError::BadDescriptor),
             Some(device) => Ok(Descriptor::Device(device)),
             None => Ok(Descriptor::File(Arc::new(OpenFile {
@@ -345,15 +341,28 @@ impl Proc {
                 Descriptor::Sink(sink, number) => poll_fn(|cx| sink.poll_write(cx, number, chunk, now)).await,
                 Descriptor::Terminal(_, sink) => poll_fn(|cx| sink.poll_write(cx, 1, chunk, now)).await,
                 Descriptor::File(file) if file.writes => {
-                    let mut offset = file.offset.lock();
-                    let at = (!file.appends).then_some(*offset);
-                    *offset = file.node.write(at, chunk, now).map_err(|_| Stop::Exit(1))?;
+                    if let Err(error) = file.write(chunk, now) {
+                        return Err(self.write_error(number, error).await);
+                    }
                 }
                 Descriptor::Device(_) => {}
                 Descriptor::File(_) | Descriptor::Reader(_) => return Err(Stop::Exit(1)),
             }
         }
         Ok(())
+    }
+
+    /// Says on standard error that a file could not be written, and returns how the program ends.
+    async fn write_error(&mut self, number: u8, error: FileError) -> Stop {
+        if number != 2 {
+            let command = self.kernel.entry(self.pid, |entry| entry.command.clone()).unwrap_or_default();
+            let program = command.split_whitespace().next().unwrap_or_default();
+            let program = program.rsplit('/').next().unwrap_or_default();
+            let message = format!("{program}: write error: {error}\n");
+            // Boxed, since this is a write within a write.
+            let _ = Box::pin(self.write(2, message.as_bytes())).await;
+        }
+        Stop::Exit(1)
     }
 
     /// Writes to standard output.

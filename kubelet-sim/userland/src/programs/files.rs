@@ -7,7 +7,7 @@ use crate::process::proc::{Outcome, Proc, Stop};
 use file_tree::actor::Actor;
 use file_tree::error::FileError;
 use file_tree::mounts::FileTree;
-use file_tree::node::FileType;
+use file_tree::node::{AttributeChange, FileType};
 use file_tree::place::join;
 
 /// Levels to which folders are copied and removed.
@@ -38,7 +38,8 @@ pub async fn touch(proc: &mut Proc, argv: &[String]) -> Outcome {
             Err(FileError::NotFound) => tree.open(&actor, path, file_tree::actor::OpenOptions::APPEND).map(drop),
             Err(error) => Err(error),
             Ok(_) if tree.allows(&actor, path, file_tree::place::Access::Write) && !options.has('d') => {
-                tree.find(&actor, path, true).map(|place| place.node.state.lock().modified_at = at)
+                let change = AttributeChange { modified_at: Some(at), ..AttributeChange::default() };
+                tree.find(&actor, path, true).and_then(|place| place.node.change(change, actor.now))
             }
             Ok(_) => tree.set_modified(&actor, path, at),
         };

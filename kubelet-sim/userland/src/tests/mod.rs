@@ -47,7 +47,10 @@ pub fn words(line: &[&str]) -> Vec<String> {
 
 /// Runs a command to its end; returns what it prints, with errors behind `!`, and the exit code.
 pub fn run(uid: u32, argv: &[&str], input: &str) -> String {
-    let mut processes = container(uid);
+    run_in(container(uid), argv, input)
+}
+
+pub fn run_in(mut processes: Processes, argv: &[&str], input: &str) -> String {
     let streams = Streams::of_log(!input.is_empty(), false);
     let pid = processes.start(words(argv), streams).unwrap();
     processes.write_input(pid, input.as_bytes());

@@ -1,6 +1,12 @@
 //! The language of the shell.
 
-use super::{check, run, sh};
+use super::{START, check, run, run_in, sh};
+use crate::image;
+use crate::launch::launch;
+use crate::process::processes::{ContainerSetup, Processes};
+use file_tree::mounts::{FileTree, Mount};
+use file_tree::node::Owner;
+use file_tree::volume::Volume;
 
 #[test]
 fn words_are_quoted_and_expanded() {
@@ -125,4 +131,20 @@ fn commands_come_from_the_input_too() {
         run(9, &["sh", "-c", "cat /etc/config/b; id -u; whoami"], ""),
         "!cat: can't open '/etc/config/b': Permission denied\n9\n!whoami: unknown uid 9\n1"
     );
+}
+
+#[test]
+fn a_full_volume_is_an_error_of_the_command_alone() {
+    let full = Volume::new(0o777, Owner::default(), 4, START);
+    let mut tree = FileTree::new(image::known("busybox").unwrap().files(START), false);
+    tree.mount("/d", Mount { volume: full, is_read_only: false, fs_type: "ext4".to_owned(), is_known: true }, START);
+    let run = |line: &str| {
+        let env = [("PATH".to_owned(), "/bin".to_owned())].into();
+        let setup = ContainerSetup { env, ..ContainerSetup::bare("p", tree.clone(), START) };
+        run_in(Processes::new(setup, launch), &["sh", "-c", line], "")
+    };
+    let full = "!sh: write error: No space left on device\n";
+    assert_eq!(run("echo 12345 > /d/f; echo $?; echo 123 > /d/g; cat /d/g"), format!("{full}1\n123\n0"));
+    assert_eq!(run("echo 12345 > /d/f || echo no"), format!("{full}no\n0"));
+    assert_eq!(run("cat /etc/passwd > /d/f; echo $?"), "!cat: write error: No space left on device\n1\n0");
 }

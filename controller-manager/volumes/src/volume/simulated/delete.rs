@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
 use proto::volumes::annotations::{PROVISIONED_BY, annotation};
+use proto::volumes::volume_files;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Observed {
     pub parameters: Parameters,
     /// A random number from 0 to 1, which decides whether the call fails.
     pub draw: f64,
+    /// Why the storage system could not delete the files.
+    pub failure: Option<String>,
     pub call: Call,
 }
 
@@ -45,8 +48,9 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if let Some(wait) = observed.call.wait(observed.parameters.latency, now) {
         return wait;
     }
-    if observed.draw < observed.parameters.deletion_faults {
-        let message = "rpc error: code = Internal desc = simulated fault";
+    let fault = (observed.draw < observed.parameters.deletion_faults).then_some("simulated fault");
+    if let Some(why) = observed.failure.as_deref().or(fault) {
+        let message = format!("rpc error: code = Internal desc = {why}");
         let mut plan = Plan::of([actions::warning(volume, "VolumeFailedDelete", message)]);
         plan.requeue_within(observed.call.next_retry());
         return plan;
@@ -100,17 +104,22 @@ impl Reconciler for Deleter {
     fn observe(&self, key: &str) -> Option<Self::Observed> {
         let volume = self.0.volumes.by_key(key).filter(|volume| is_ours(volume))?;
         let call = self.0.calls.get(volume.uid());
-        Some(Observed { parameters: self.0.parameters_of(&volume), draw: 1.0, call, volume })
+        Some(Observed { parameters: self.0.parameters_of(&volume), draw: 1.0, failure: None, call, volume })
     }
 
-    /// Draws whether the call fails.
+    /// Draws whether the call fails, and lets the storage system delete the files of a volume that is to go now.
     async fn consult(
         &self,
-        _client: &Client,
+        client: &Client,
         mut observed: Self::Observed,
     ) -> Result<Option<Self::Observed>, ReconcileError> {
         if observed.parameters.deletion_faults > 0.0 {
             observed.draw = self.0.faults.unit();
+        }
+        let goes = |action: &Action| action.gvr() == Some(&PersistentVolume::gvr());
+        if is_call(&observed.volume) && plan(&observed, client.env().wall()).actions.iter().any(goes) {
+            let deleted = self.0.storage.delete(&volume_files::name_of(&observed.volume)).await;
+            observed.failure = deleted.err().map(|error| error.to_string());
         }
         Ok(Some(observed))
     }
@@ -149,7 +158,10 @@ mod tests {
     }
 
     fn round(volume: PersistentVolume, parameters: Parameters) -> String {
-        let observed = Observed { volume: Arc::new(volume), parameters, draw: 0.5, call: Call::default() };
+        show(Observed { volume: Arc::new(volume), parameters, draw: 0.5, failure: None, call: Call::default() })
+    }
+
+    fn show(observed: Observed) -> String {
         let plan = plan(&observed, at(0));
         let finalizers = plan.actions.iter().filter_map(|action| match action {
             Action::Update { object, .. } => Some(object["metadata"]["finalizers"].to_string()),
@@ -185,5 +197,15 @@ mod tests {
         let expected = "event Warning VolumeFailedDelete PersistentVolume v: rpc error: code = Internal desc = simulated \
                         fault\nlook again after 1s\n";
         assert_eq!(round(released("Delete", true, false), faulty), expected);
+        let failed = Observed {
+            volume: Arc::new(released("Delete", true, false)),
+            parameters: Parameters::default(),
+            draw: 0.5,
+            failure: Some("Read-only file system (os error 30)".to_owned()),
+            call: Call::default(),
+        };
+        let expected = "event Warning VolumeFailedDelete PersistentVolume v: rpc error: code = Internal desc = Read-only \
+                        file system (os error 30)\nlook again after 1s\n";
+        assert_eq!(show(failed), expected);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::call::Calls;
 use super::parameters::Parameters;
+use super::storage::Storage;
 use super::{DRIVER, PROVISIONER};
 use crate::volume::volumes;
 use client::{ApplyError, Lister, Plan, apply};
@@ -22,6 +23,8 @@ pub struct Driver {
     pub attributes_classes: Lister<VolumeAttributesClass>,
     pub nodes: Lister<Node>,
     pub calls: Calls,
+    /// Where the files of volumes are.
+    pub storage: Storage,
     /// Decides which calls fail.
     pub faults: Random,
 }
@@ -36,6 +39,7 @@ impl Driver {
             attributes_classes: setup.lister(),
             nodes: setup.lister(),
             calls: Calls::default(),
+            storage: Storage::new(setup.settings.volume_dir.clone(), setup.env),
             faults: setup.env.random("simulated-storage"),
         }
     }

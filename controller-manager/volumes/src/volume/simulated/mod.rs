@@ -1,13 +1,14 @@
 //! The simulated storage system: the provisioner `orrery.dev/simulated`, and the programs that run beside a CSI driver.
 //!
-//! Volumes cost nothing and have no size on any disk: kubelet-sim keeps the files of a volume by its uid. A class may limit
-//! how much there is, say how long a call takes, spread volumes over zones, and let calls fail.
+//! Volumes cost nothing: kubelet-sim keeps the files of a volume by its handle, and what is not written takes no space. A
+//! class may limit how much there is, say how long a call takes, spread volumes over zones, and let calls fail.
 //!
 //! Read `parameters` (what a class may say), `call` (how a call goes), then `provision`, `delete`, `resize`, `modify`
 //! and `capacity`. Corresponds to the external-provisioner and external-resizer of kubernetes-csi, and to sig-storage-lib-external-provisioner.
 
 pub mod parameters;
 pub mod call;
+pub mod storage;
 pub mod driver;
 pub mod zone;
 pub mod made;
