@@ -2,6 +2,7 @@
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
+use e2e::processes::{Cluster, signal};
 use e2e::store::Store;
 use e2e::wait;
 
@@ -31,6 +32,26 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
   containers:
   - {name: c, image: busybox, command: [sh, -c, "cat /data/f; sleep 3600"], volumeMounts: [{name: data, mountPath: /data}]}
+"#;
+
+/// A claim that begins with the data of the first one, and a pod that uses it.
+const CLONE: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: clone}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 2Gi}}
+  dataSource: {kind: PersistentVolumeClaim, name: data}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: second}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: data, persistentVolumeClaim: {claimName: clone}}]
+  containers:
+  - {name: c, image: busybox, command: [sleep, "3600"], volumeMounts: [{name: data, mountPath: /data}]}
 "#;
 
 /// Two volumes of an administrator, and a claim that both fit.
@@ -133,8 +154,10 @@ fn claims_keep_their_data_and_volumes_their_claims() {
     let kubectl = cluster.kubectl();
     assert!(kubectl.ok("get storageclasses").contains("standard (default)   orrery.dev/simulated   Delete"));
     what_a_pod_writes_is_there_for_the_next(&kubectl);
+    files_outlast_the_agent(&cluster);
+    a_clone_has_the_data_of_its_source(&kubectl);
     a_claim_grows(&kubectl);
-    a_claim_in_use_stays(&kubectl);
+    a_claim_in_use_stays(&cluster);
     a_retained_volume_is_given_to_nobody(&kubectl);
     an_ephemeral_claim_lives_as_long_as_its_pod(&kubectl);
     a_full_class_says_so(&kubectl);
@@ -180,6 +203,42 @@ fn what_a_pod_writes_is_there_for_the_next(kubectl: &Kubectl) {
     recorded(kubectl, "data", "ProvisioningSucceeded", &format!("Successfully provisioned volume pvc-{uid}"));
 }
 
+fn files_outlast_the_agent(cluster: &Cluster) {
+    let kubectl = cluster.kubectl();
+    kubectl.ok_args(&[
+        "exec",
+        "reader",
+        "--",
+        "sh",
+        "-c",
+        "mkdir -p /data/a && echo more >> /data/f && mv /data/f /data/a/f",
+    ]);
+    let before = cluster.component("kubelet-sim").expect("it runs");
+    signal("KILL", before);
+    wait::until("the agent runs again", || cluster.component("kubelet-sim").is_some_and(|now| now != before));
+    let read = ["exec", "reader", "--", "cat", "/data/a/f"];
+    wait::until("the agent answers", || kubectl.run_args(&read).success);
+    assert_eq!(kubectl.ok_args(&read), "kept\nmore\n");
+}
+
+fn a_clone_has_the_data_of_its_source(kubectl: &Kubectl) {
+    let (claim, _) = CLONE.split_once("---").expect("the claim comes first");
+    apply(kubectl, &claim.replace("name: clone", "name: small").replace("2Gi", "1Mi"));
+    let why = "error, new PVC request must be greater than or equal in size to the specified PVC data source, \
+               requested 1048576 but source is 1073741824";
+    recorded(kubectl, "small", "ProvisioningFailed", why);
+    kubectl.ok("delete pvc small");
+    apply(kubectl, CLONE);
+    kubectl.ok("wait --for=condition=Ready pod/second --timeout=60s");
+    let read = |pod: &str| kubectl.ok_args(&["exec", pod, "--", "cat", "/data/a/f"]);
+    assert_eq!(read("second"), "kept\nmore\n");
+    // From now on each has its own.
+    kubectl.ok_args(&["exec", "second", "--", "sh", "-c", "echo other > /data/a/f"]);
+    assert_eq!((read("second"), read("reader")), ("other\n".to_owned(), "kept\nmore\n".to_owned()));
+    kubectl.ok("delete pod second");
+    kubectl.ok("delete pvc clone");
+}
+
 fn a_claim_grows(kubectl: &Kubectl) {
     let patch = r#"{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}"#;
     kubectl.ok_args(&["patch", "pvc", "data", "--patch", patch]);
@@ -187,15 +246,19 @@ fn a_claim_grows(kubectl: &Kubectl) {
     recorded(kubectl, "data", "ExternalExpanding", "waiting for an external controller to expand this PVC");
 }
 
-fn a_claim_in_use_stays(kubectl: &Kubectl) {
+fn a_claim_in_use_stays(cluster: &Cluster) {
+    let kubectl = &cluster.kubectl();
     let volume = kubectl.ok("get pvc data --output=jsonpath={.spec.volumeName}");
     kubectl.ok("delete pvc data --wait=false");
     kubectl.ok("delete pod writer");
     assert!(kubectl.ok("get pvc data").contains("Terminating"), "the reader uses it");
     assert_eq!(phase(kubectl, &format!("pv/{volume}")), "Bound");
     kubectl.ok("delete pod reader");
+    let files = cluster.data_dir.join("volumes").join(&volume);
+    assert!(files.exists());
     is_gone(kubectl, "pvc/data");
     is_gone(kubectl, &format!("pv/{volume}"));
+    assert!(!files.exists(), "the driver has deleted them");
 }
 
 fn a_retained_volume_is_given_to_nobody(kubectl: &Kubectl) {

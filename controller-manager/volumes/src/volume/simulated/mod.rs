@@ -11,6 +11,7 @@ pub mod call;
 pub mod storage;
 pub mod driver;
 pub mod zone;
+pub mod source;
 pub mod made;
 pub mod provision;
 pub mod delete;

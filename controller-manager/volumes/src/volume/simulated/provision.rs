@@ -5,6 +5,7 @@
 use super::call::{Call, Stage};
 use super::driver::{Driver, asks_us};
 use super::parameters::Parameters;
+use super::source::{CloneSource, Source};
 use super::{PROVISIONER, delete, made, zone};
 use crate::volume::{claims, volumes};
 use client::reconcile::Reconciler;
@@ -29,15 +30,23 @@ pub struct Observed {
     pub used: Quantity,
     /// A random number from 0 to 1, which decides whether the call fails.
     pub draw: f64,
+    /// What the volume begins with.
+    pub source: Source,
     pub call: Call,
 }
 
-/// Why a volume is not made: a code of gRPC, and words.
+/// Why a volume is not made.
 struct Failure {
-    code: &'static str,
     words: String,
     /// Another node may do.
     depends_on_node: bool,
+}
+
+impl Failure {
+    /// The driver answers a call with a code of gRPC.
+    fn of_call(code: &str, words: &str) -> Self {
+        Self { words: format!("rpc error: code = {code} desc = {words}"), depends_on_node: false }
+    }
 }
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -61,7 +70,12 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         }
         Stage::Ends => {}
     }
-    let invalid = |words| Failure { code: "InvalidArgument", words, depends_on_node: false };
+    if matches!(observed.source, Source::Populator) {
+        let message = "Assuming an external populator will provision the volume";
+        plan.push(actions::normal(claim, "Provisioning", message));
+        return plan;
+    }
+    let invalid = |words: String| Failure::of_call("InvalidArgument", &words);
     match parameters.map_err(invalid).and_then(|parameters| make(observed, &parameters)) {
         Ok(create) => {
             let message = format!("Successfully provisioned volume {}", made::name(claim));
@@ -75,15 +89,15 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 /// Returns the creation of the volume.
 fn make(observed: &Observed, parameters: &Parameters) -> Result<Action, Failure> {
     let (claim, class) = (&*observed.claim, &*observed.class);
-    let failure = |code, words: &str| Failure { code, words: words.to_owned(), depends_on_node: false };
-    if claim.spec.as_ref().is_some_and(|spec| spec.data_source.is_some() || spec.data_source_ref.is_some()) {
-        return Err(failure("InvalidArgument", "a simulated volume has no data source"));
-    }
+    observed.source.files(claim).map_err(|words| Failure { words, depends_on_node: false })?;
     if observed.draw < parameters.provisioning_faults {
-        return Err(failure("Internal", "simulated fault"));
+        return Err(Failure::of_call("Internal", "simulated fault"));
     }
-    let exhausted =
-        |words| Failure { code: "ResourceExhausted", words, depends_on_node: !selected_node(claim).is_empty() };
+    if let Source::Claim(CloneSource { failure: Some(why), .. }) = &observed.source {
+        return Err(Failure::of_call("Internal", why));
+    }
+    let depends_on_node = !selected_node(claim).is_empty();
+    let exhausted = |words: String| Failure { depends_on_node, ..Failure::of_call("ResourceExhausted", &words) };
     if let Some(capacity) = parameters.capacity
         && observed.used + claims::requested(claim) > capacity
     {
@@ -96,10 +110,7 @@ fn make(observed: &Observed, parameters: &Parameters) -> Result<Action, Failure>
 /// Plans the event, the next attempt and, if another node may do, that the scheduler chooses again.
 fn fail(plan: &mut Plan, observed: &Observed, failure: Failure) {
     let (claim, class) = (&*observed.claim, observed.class.name());
-    let message = format!(
-        "failed to provision volume with StorageClass {class:?}: rpc error: code = {} desc = {}",
-        failure.code, failure.words
-    );
+    let message = format!("failed to provision volume with StorageClass {class:?}: {}", failure.words);
     plan.push(actions::warning(claim, "ProvisioningFailed", message));
     plan.requeue_within(observed.call.next_retry());
     if failure.depends_on_node {
@@ -116,6 +127,22 @@ fn selected_node(claim: &PersistentVolumeClaim) -> &str {
 /// The program that makes volumes.
 pub struct Provisioner(pub Driver);
 
+impl Provisioner {
+    /// Copies the data for a clone, if this round makes it.
+    async fn copy_source(&self, client: &Client, observed: &mut Observed) {
+        let files = observed.source.files(&observed.claim);
+        let Ok(Some(from)) = files else { return };
+        let is_made = |action: &Action| matches!(action, Action::Create { .. });
+        if !plan(observed, client.env().wall()).actions.iter().any(is_made) {
+            return;
+        }
+        let copied = self.0.storage.copy(&from, &made::name(&observed.claim)).await;
+        if let Source::Claim(source) = &mut observed.source {
+            source.failure = copied.err().map(|error| error.to_string());
+        }
+    }
+}
+
 impl Reconciler for Provisioner {
     type Observed = Observed;
 
@@ -131,11 +158,12 @@ impl Reconciler for Provisioner {
         }
         let node = driver.nodes.get("", node);
         let call = driver.calls.get(claim.uid());
-        Some(Observed { claim, class, node, used: Quantity::ZERO, draw: 1.0, call })
+        let source = Source::observe(&claim, &driver.claims, &driver.volumes, driver.storage.can_clone());
+        Some(Observed { claim, class, node, used: Quantity::ZERO, draw: 1.0, source, call })
     }
 
     /// Draws whether the call fails, and asks the server how much of a limited class is used: the cache may lack volumes that
-    /// were made a moment ago.
+    /// were made a moment ago. A volume that is to be made now gets the data of its source.
     async fn consult(
         &self,
         client: &Client,
@@ -153,6 +181,7 @@ impl Reconciler for Provisioner {
                 .filter(|volume| delete::is_ours(volume) && volumes::class(volume) == observed.class.name());
             observed.used = of_class.fold(Quantity::ZERO, |used, volume| used + volumes::capacity(volume));
         }
+        self.copy_source(client, &mut observed).await;
         Ok(Some(observed))
     }
 
@@ -184,7 +213,7 @@ impl Reconciler for Provisioner {
 mod tests {
     use super::super::{DRIVER, FINALIZER};
     use super::*;
-    use crate::volume::fixture::{claim, class};
+    use crate::volume::fixture::{self, claim, class, naming, refer, volume};
     use controller_base::fixture::{annotate, at, labels, node};
     use expect_test::expect;
     use proto::kinds::api::core::v1::PersistentVolume;
@@ -199,6 +228,7 @@ mod tests {
             node: None,
             used: Quantity::ZERO,
             draw: 0.5,
+            source: Source::Nothing,
             call: Call::default(),
         }
     }
@@ -271,5 +301,92 @@ mod tests {
         annotate(&mut chosen, &[(SELECTED_NODE, "node-1")]);
         (full.claim, full.node) = (Arc::new(chosen), Some(Arc::new(node("node-1"))));
         assert_eq!(failed(&full), exhausted + "update persistentvolumeclaims default/data\n");
+    }
+
+    fn source(phase: &str, size: &str) -> CloneSource {
+        let mut source = naming(claim("base", Some("standard")), "v");
+        source.status.get_or_insert_default().phase = Some(phase.to_owned());
+        source.spec.get_or_insert_default().resources.get_or_insert_default().requests = Some(fixture::size(size));
+        let mut volume = refer(volume("v", "1Gi", "standard"), "base", "uid-base");
+        volume.spec.as_mut().unwrap().csi.as_mut().unwrap().driver = DRIVER.to_owned();
+        CloneSource {
+            name: "base".to_owned(),
+            claim: Some(Arc::new(source)),
+            volume: Some(Arc::new(volume)),
+            can_clone: true,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn a_clone_needs_a_source_that_fits() {
+        let handle = "error getting handle for DataSource Type PersistentVolumeClaim by Name base: ";
+        let of_handle = |why: &str| format!("{handle}{why}");
+        let mut deleted = (*source("Bound", "1Gi").claim.unwrap()).clone();
+        deleted.metadata.deletion_timestamp = Some(controller_base::fixture::time(1));
+        let mut block = (*source("Bound", "1Gi").claim.unwrap()).clone();
+        block.spec.as_mut().unwrap().volume_mode = Some("Block".to_owned());
+        for (source, why) in [
+            (
+                CloneSource { claim: None, ..source("Bound", "1Gi") },
+                of_handle(
+                    "error getting PVC base (namespace \"default\") from api server: persistentvolumeclaim \"base\" not found",
+                ),
+            ),
+            (source("Pending", "1Gi"), of_handle("the PVC DataSource base must have a status of Bound.  Got Pending")),
+            (
+                CloneSource { claim: Some(Arc::new(deleted)), ..source("Bound", "1Gi") },
+                of_handle("the PVC DataSource base is currently being deleted"),
+            ),
+            (
+                source("Bound", "2Gi"),
+                of_handle(
+                    "error, new PVC request must be greater than or equal in size to the specified PVC data source, \
+                     requested 1073741824 but source is 2147483648",
+                ),
+            ),
+            (
+                CloneSource { volume: None, ..source("Bound", "1Gi") },
+                of_handle("claim in dataSource not bound or invalid"),
+            ),
+            (
+                CloneSource { claim: Some(Arc::new(block)), ..source("Bound", "1Gi") },
+                of_handle(
+                    "the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Block, \
+                     but new PVC requested Filesystem",
+                ),
+            ),
+            (
+                CloneSource { can_clone: false, ..source("Bound", "1Gi") },
+                "CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported"
+                    .to_owned(),
+            ),
+            (
+                CloneSource { failure: Some("disk full".to_owned()), ..source("Bound", "1Gi") },
+                "rpc error: code = Internal desc = disk full".to_owned(),
+            ),
+        ] {
+            let observed = Observed { source: Source::Claim(source), ..observed(&[]) };
+            let expected = format!(
+                "event Warning ProvisioningFailed PersistentVolumeClaim default/data: failed to provision volume with \
+                 StorageClass \"standard\": {why}\n"
+            );
+            assert_eq!(failed(&observed), expected);
+        }
+        let fits = Observed { source: Source::Claim(source("Bound", "1Gi")), ..observed(&[]) };
+        assert_eq!(plan(&fits, at(0)), plan(&observed(&[]), at(0)), "a clone is made like any volume");
+    }
+
+    #[test]
+    fn other_sources_are_refused_or_left_to_others() {
+        let snapshot = Observed { source: Source::Snapshot, ..observed(&[]) };
+        let why = "CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported";
+        assert!(failed(&snapshot).contains(why));
+        let populated = Observed { source: Source::Populator, ..observed(&[]) };
+        expect![[r#"
+            event Normal Provisioning PersistentVolumeClaim default/data: External provisioner is provisioning volume for claim "default/data"
+            event Normal Provisioning PersistentVolumeClaim default/data: Assuming an external populator will provision the volume
+        "#]]
+        .assert_eq(&plan(&populated, at(0)).to_string());
     }
 }
