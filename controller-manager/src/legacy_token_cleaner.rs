@@ -80,7 +80,7 @@ impl Cleaner {
 impl PeriodicReconciler for Cleaner {
     type Observed = Observed;
 
-    /// Asks since when tokens are tracked only if one of them looks unused.
+    /// Reads the pods, and since when tokens are tracked, only if a token looks unused.
     async fn observe(&mut self, now: Timestamp) -> Observed {
         let of_account = |secret: Arc<Secret>| {
             let account = self.accounts.get(secret.namespace(), annotation(&secret, ACCOUNT_NAME));
@@ -88,13 +88,13 @@ impl PeriodicReconciler for Cleaner {
         };
         let secrets = self.secrets.filter("", |secret| secret.type_.as_deref() == Some(TYPE) && !secret.is_deleting());
         let tokens: Vec<_> = secrets.into_iter().map(of_account).collect();
-        let namespaces: BTreeSet<&str> = tokens.iter().map(|(secret, _)| secret.namespace()).collect();
+        let mut observed = Observed { tracked_since: None, tokens, used: BTreeMap::new(), period: self.period };
+        let namespaces: BTreeSet<&str> = observed.due(now).map(Secret::namespace).collect();
         let used_in = |namespace: &str| {
             let pods = self.pods.in_namespace(namespace);
             (namespace.to_owned(), pods.iter().flat_map(|pod| secret_names(pod)).collect())
         };
-        let used = namespaces.into_iter().map(used_in).collect();
-        let mut observed = Observed { tracked_since: None, tokens, used, period: self.period };
+        observed.used = namespaces.into_iter().map(used_in).collect();
         if observed.unused(now).next().is_some() {
             observed.tracked_since = self.tracked_since().await;
         }
@@ -129,20 +129,28 @@ impl Observed {
         now.saturating_sub(self.period).unwrap_or(Timestamp::MIN)
     }
 
-    /// Returns the generated tokens that were neither made nor used within the period, and that no pod mounts.
+    /// Returns the due tokens that no pod mounts.
     fn unused(&self, now: Timestamp) -> impl Iterator<Item = &Secret> {
+        let is_mounted =
+            |secret: &&Secret| self.used.get(secret.namespace()).is_some_and(|used| used.contains(secret.name()));
+        self.due(now).filter(move |secret| !is_mounted(secret))
+    }
+
+    /// Returns the generated tokens that were neither made nor used within the period, and that are not marked, or were
+    /// marked before it.
+    fn due(&self, now: Timestamp) -> impl Iterator<Item = &Secret> {
         let kept_from = self.kept_from(now);
-        let unused = self.tokens.iter().filter(move |(secret, account)| {
+        let due = self.tokens.iter().filter(move |(secret, account)| {
             let is_old = secret.metadata.creation_timestamp.as_ref().is_none_or(|time| time.0 < kept_from);
             let is_unused = match label(secret, LAST_USED) {
                 None => true,
                 // Nobody can say when a token with a label that is no day was used.
                 Some(text) => day(Some(text)).is_some_and(|day| day < date_of(kept_from)),
             };
-            let is_mounted = self.used.get(secret.namespace()).is_some_and(|used| used.contains(secret.name()));
-            is_old && is_unused && is_generated(secret, account.as_deref()) && !is_mounted
+            let is_marked = day(label(secret, INVALID_SINCE)).is_some_and(|since| since >= date_of(kept_from));
+            is_old && is_unused && !is_marked && is_generated(secret, account.as_deref())
         });
-        unused.map(|(secret, _)| &**secret)
+        due.map(|(secret, _)| &**secret)
     }
 }
 
@@ -155,8 +163,7 @@ fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
     if tracked_from.is_none_or(|from| from.timestamp() > kept_from) {
         return Vec::new();
     }
-    let actions = observed.unused(now).filter_map(|secret| clean(secret, date_of(kept_from), now));
-    actions.map(|action| Plan::of([action])).collect()
+    observed.unused(now).map(|secret| Plan::of([clean(secret, now)])).collect()
 }
 
 /// Returns true if the account lists the secret, as Kubernetes before v1.24 made them.
@@ -167,20 +174,16 @@ fn is_generated(secret: &Secret, account: Option<&ServiceAccount>) -> bool {
     listed.any(|reference| reference.name.as_deref() == Some(secret.name()))
 }
 
-fn clean(secret: &Secret, first_day: Date, now: Timestamp) -> Option<Action> {
-    match day(label(secret, INVALID_SINCE)) {
-        None => {
-            let labels = json!({INVALID_SINCE: date_of(now).to_string()});
-            let patch = json!({"metadata": {"uid": secret.uid(), "labels": labels}});
-            Some(Action::patch::<Secret>(secret.namespace(), secret.name(), Patch::Merge(patch)))
-        }
-        Some(since) if since >= first_day => None,
-        Some(_) => {
-            let resource_version = secret.resource_version().to_owned();
-            let preconditions = Preconditions { resource_version, ..Preconditions::default() };
-            Some(actions::delete(secret, DeleteOptions { preconditions, ..DeleteOptions::default() }))
-        }
+/// Marks a token, or deletes it if it was marked long ago.
+fn clean(secret: &Secret, now: Timestamp) -> Action {
+    if day(label(secret, INVALID_SINCE)).is_none() {
+        let labels = json!({INVALID_SINCE: date_of(now).to_string()});
+        let patch = json!({"metadata": {"uid": secret.uid(), "labels": labels}});
+        return Action::patch::<Secret>(secret.namespace(), secret.name(), Patch::Merge(patch));
     }
+    let resource_version = secret.resource_version().to_owned();
+    let preconditions = Preconditions { resource_version, ..Preconditions::default() };
+    actions::delete(secret, DeleteOptions { preconditions, ..DeleteOptions::default() })
 }
 
 /// Returns the names of the secrets that a pod uses.
@@ -279,6 +282,8 @@ mod tests {
         let mut unlisted = account("robot");
         unlisted.secrets = None;
         assert_eq!(planned(&observed(unused(), Some(unlisted))), "", "made by a user");
+        let marked = observed(token("2020-01-01T00:00:00Z", &[(INVALID_SINCE, "2025-06-15")]), Some(account("robot")));
+        assert_eq!(marked.due(NOW.parse().unwrap()).count(), 0, "no pod is read for it");
         let mut mounted = observed(unused(), Some(account("robot")));
         mounted.used.insert("default".to_owned(), BTreeSet::from(["old".to_owned()]));
         assert_eq!(planned(&mounted), "");

@@ -84,7 +84,7 @@ fn line(component: &ComponentRecord, is_ready: bool) -> String {
         Some(end) => format!(", restarted {restarts} times, last end: {end}"),
         None => String::new(),
     };
-    format!("{name:<19} {server}  {state}{restarts}")
+    format!("{name:<24} {server}  {state}{restarts}")
 }
 
 #[cfg(test)]
@@ -99,8 +99,10 @@ mod tests {
             process: Some(7),
             ..ComponentRecord::default()
         };
-        assert_eq!(line(&started, true), "scheduler           https://127.0.0.1:6445  ready, process 7");
-        assert_eq!(line(&started, false), "scheduler           https://127.0.0.1:6445  not ready, process 7");
+        assert_eq!(line(&started, true), "scheduler                https://127.0.0.1:6445  ready, process 7");
+        let longest = ComponentRecord { name: "cloud-controller-manager".to_owned(), ..started.clone() };
+        assert_eq!(line(&longest, true), "cloud-controller-manager https://127.0.0.1:6445  ready, process 7");
+        assert_eq!(line(&started, false), "scheduler                https://127.0.0.1:6445  not ready, process 7");
         let last_end = Some("signal: 9 (SIGKILL)".to_owned());
         let ended = ComponentRecord { process: None, restarts: 2, last_end, ..started };
         let expected = "ended, to be started again, restarted 2 times, last end: signal: 9 (SIGKILL)";
