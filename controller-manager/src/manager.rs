@@ -19,6 +19,7 @@ use controller_base::options::{Config, Settings};
 use controller_base::signers::options::SignersError;
 use futures::future::join_all;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Name and default port of kube-controller-manager.
@@ -142,7 +143,9 @@ async fn lead(
     settings: Settings,
     controllers: Vec<&'static ControllerDescriptor>,
 ) {
-    let context = Context::new(&client, settings);
+    // An environment of the controllers' own, so that the wait for their end has a limit.
+    let env = client.env().child();
+    let context = Context::new(&client.in_env(&env), settings);
     let mut running: Vec<(&ControllerDescriptor, Running)> = Vec::new();
     for controller in controllers {
         tracing::info!(controller = controller.name, "starting");
@@ -155,13 +158,17 @@ async fn lead(
     let help = "Indicates where instances of a controller are currently running";
     let runs = context.env.metrics().gauges("running_managed_controllers", help);
     let mut tasks = Vec::new();
+    let names: Arc<Mutex<BTreeSet<&str>>> = Arc::default();
     for (row, controller) in running {
+        let names = names.clone();
+        names.lock().insert(row.name);
         let runs =
             runs.get_or_create_owned(&vec![("manager", component.original.to_owned()), ("name", row.name.to_owned())]);
         tasks.push(context.env.spawn(async move {
             runs.set(1);
             controller.await;
             runs.set(0);
+            names.lock().remove(row.name);
         }));
         let pause = context.settings.controller_start_interval;
         if pause.is_zero() {
@@ -173,7 +180,20 @@ async fn lead(
             () = context.env.sleep(pause) => {}
         }
     }
-    join_all(tasks).await;
+    let ended = async {
+        join_all(tasks).await;
+        env.drain().await;
+    };
+    let limit = context.settings.controller_shutdown_timeout;
+    let late = async {
+        env.shutdown().cancelled().await;
+        env.sleep(limit).await;
+    };
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = late => tracing::warn!(running = ?names.lock(), ?limit, "controllers have not stopped in time"),
+    }
 }
 
 #[cfg(test)]
@@ -225,6 +245,39 @@ mod tests {
         assert_eq!(leases_of("kube-controller-manager").await, ["kube-controller-manager", "moving"]);
         // The other manager holds the lease alike, and runs nothing under it, as long as the file names the first.
         assert_eq!(leases_of("cloud-controller-manager").await, ["kube-controller-manager", "moving"]);
+    }
+
+    /// A controller that does not stop.
+    const STUCK: &[ControllerDescriptor] = &[ControllerDescriptor {
+        name: "stuck-controller",
+        aliases: &[],
+        service_account: None,
+        component: "stuck",
+        queues: &[],
+        informers: &[],
+        on_by_default: true,
+        start: |_| Box::pin(std::future::pending()),
+    }];
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_does_not_wait_for_ever_for_a_controller() {
+        for limit in [Duration::ZERO, Duration::from_secs(10)] {
+            let env = Env::simulated(1);
+            let client = Client::from_service(&env, FakeServer::new(&env).service(), "test");
+            let settings = Settings { controller_shutdown_timeout: limit, ..Settings::default() };
+            let running = env.child();
+            let manager = run_controllers(COMPONENT, LEASE, STUCK, client, settings, running.clone());
+            let stop = async {
+                env.sleep(Duration::from_secs(10)).await;
+                running.shutdown().cancel();
+                env.now()
+            };
+            let (ended, stopped) = futures::join!(manager, stop);
+            ended.unwrap();
+            let waited = env.now() - stopped;
+            assert!(waited >= limit && waited < limit + Duration::from_secs(1), "{waited:?} for {limit:?}");
+            env.drain().await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@
 use crate::context::{Actor, Context, Running};
 use crate::flags::KubeControllerManager;
 use crate::options::Settings;
+use crate::resync::resync;
 use crate::served::is_served;
 use client::reconcile::{self, PeriodicReconciler, Reconciler};
 use client::work_queue::rate_limit::RateLimiter;
@@ -240,6 +241,16 @@ impl Setup<'_> {
         reconciler: R,
     ) -> Running {
         Box::pin(reconcile::run_periodically(self.env.clone(), self.actor(), name, period, reconciler))
+    }
+
+    /// Adds the objects of the row that are due to a queue once in a period, without an event; never if it is zero.
+    pub fn resync<K: Kind>(
+        &self,
+        queue: &WorkQueue<String>,
+        period: Duration,
+        is_due: impl Fn(&K) -> bool + Send + 'static,
+    ) -> Running {
+        Box::pin(resync(self.env.clone(), queue.clone(), self.lister(), period, is_due))
     }
 
     /// Runs the controller if the API server serves the resource, which it need not.

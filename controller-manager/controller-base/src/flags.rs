@@ -60,7 +60,7 @@ pub const GENERIC: &[Flag] = &[
 
 const OWN: &[Flag] = &[
     none("cloud-provider", Text, ""),
-    none("controller-shutdown-timeout", Duration, "10s"),
+    works("controller-shutdown-timeout", Duration, "10s"),
     works("leader-elect-resource-name", Text, "kube-controller-manager"),
     works("secure-port", Int, "10257"),
     works("use-service-account-credentials", Switch, "").but("true"),
@@ -115,7 +115,7 @@ const HOUSEKEEPING: &[Flag] = &[
     works("concurrent-validating-admission-policy-status-syncs", Int, "5"),
     works("enable-garbage-collector", Switch, "true"),
     works("legacy-service-account-token-clean-up-period", Duration, "8760h0m0s"),
-    none("namespace-sync-period", Duration, "5m0s"),
+    works("namespace-sync-period", Duration, "5m0s"),
     works("resource-quota-sync-period", Duration, "5m0s"),
     works("root-ca-file", Text, ""),
     works("service-account-private-key-file", Text, ""),
@@ -158,7 +158,7 @@ const VOLUMES: &[Flag] = &[
     none("pv-recycler-pod-template-filepath-hostpath", Text, ""),
     none("pv-recycler-pod-template-filepath-nfs", Text, ""),
     none("pv-recycler-timeout-increment-hostpath", Int, "30"),
-    none("pvclaimbinder-sync-period", Duration, "15s"),
+    works("pvclaimbinder-sync-period", Duration, "15s"),
 ];
 
 /// Flags about the cloud, which have an effect in the cloud controller manager alone. Corresponds to KubeCloudSharedOptions of

@@ -18,6 +18,7 @@ pub mod options;
 pub mod clock;
 pub mod context;
 pub mod served;
+pub mod resync;
 pub mod descriptor;
 
 // What several controllers need.

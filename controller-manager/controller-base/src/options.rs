@@ -51,6 +51,9 @@ pub struct Settings {
     /// Pause between the starts of two controllers
     #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub controller_start_interval: Duration,
+    /// How long the manager waits at its end for controllers that have not stopped
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub controller_shutdown_timeout: Duration,
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
     #[command(flatten)]
@@ -112,6 +115,9 @@ pub struct Settings {
     /// Namespaces that are reconciled concurrently
     #[arg(long, default_value_t = 10)]
     pub concurrent_namespace_syncs: usize,
+    /// How often all namespaces that are being deleted are looked at again; 0 sets no period
+    #[arg(long, default_value = "5m", value_parser = parse_duration)]
+    pub namespace_sync_period: Duration,
     /// Objects that the garbage collector processes concurrently
     #[arg(long, default_value_t = 20)]
     pub concurrent_gc_syncs: usize,
@@ -148,6 +154,9 @@ pub struct Settings {
     /// Pods whose ephemeral volumes are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_ephemeralvolume_syncs: usize,
+    /// How often all claims and volumes are looked at again; 0 sets no period
+    #[arg(long, default_value = "15s", value_parser = parse_duration)]
+    pub pvclaimbinder_sync_period: Duration,
     /// Ask the provisioners of classes for volumes
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub enable_dynamic_provisioning: bool,

@@ -11,6 +11,7 @@ use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::discovery::{ApiResource, Discovered, discover};
+use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;
@@ -31,7 +32,11 @@ pub fn start(setup: &Setup<'_>) -> Running {
         }
     });
     let workers = setup.settings.concurrent_namespace_syncs;
-    setup.run(queue, workers, Controller { namespaces: setup.lister() })
+    let resync = setup.resync(&queue, setup.settings.namespace_sync_period, has_content_to_delete);
+    let rounds = setup.run(queue, workers, Controller { namespaces: setup.lister() });
+    Box::pin(async move {
+        join(rounds, resync).await;
+    })
 }
 
 impl Reconciler for Controller {

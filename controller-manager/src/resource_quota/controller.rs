@@ -7,7 +7,6 @@ use super::monitors::Monitors;
 use super::plan::{Observed, plan};
 use client::reconcile::Reconciler;
 use client::{ApplyError, Client, Error, Event, Lister, Plan, ReconcileError, WorkQueue, apply};
-use component_base::env::Env;
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
@@ -37,9 +36,9 @@ pub fn start(setup: &Setup<'_>) -> Running {
         move |event, queue| on_quota(event, queue, &monitors, env.wall())
     });
     let quotas: Lister<ResourceQuota> = setup.lister();
-    let controller = Controller { quotas: quotas.clone(), monitors, reader: setup.client.clone() };
-    let rounds = setup.run(queue.clone(), setup.settings.concurrent_resource_quota_syncs, controller);
-    let resync = add_all_periodically(setup.env.clone(), queue, quotas, setup.settings.resource_quota_sync_period);
+    let controller = Controller { quotas, monitors, reader: setup.client.clone() };
+    let resync = setup.resync::<ResourceQuota>(&queue, setup.settings.resource_quota_sync_period, |_| true);
+    let rounds = setup.run(queue, setup.settings.concurrent_resource_quota_syncs, controller);
     Box::pin(async move {
         futures::future::join(rounds, resync).await;
     })
@@ -55,18 +54,6 @@ fn on_quota(event: &Event<ResourceQuota>, queue: &WorkQueue<String>, monitors: &
     match event {
         Event::Updated { old, new } if old.spec == new.spec => queue.add_after(quota.key(), RECOUNT),
         _ => queue.add(quota.key()),
-    }
-}
-
-/// Adds every quota once in a period, without an event.
-async fn add_all_periodically(env: Env, queue: WorkQueue<String>, quotas: Lister<ResourceQuota>, period: Duration) {
-    loop {
-        tokio::select! {
-            biased;
-            () = env.shutdown().cancelled() => return,
-            () = env.sleep(period) => {}
-        }
-        quotas.list().iter().for_each(|quota| queue.add(quota.key()));
     }
 }
 

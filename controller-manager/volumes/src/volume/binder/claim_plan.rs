@@ -1,9 +1,6 @@
 //! What becomes of a claim: it is bound, asks for a volume, waits, or has lost its volume.
 //!
 //! Corresponds to syncClaim in pkg/controller/volume/persistentvolume/pv_controller.go.
-//!
-//! Deviation: claims are not reconciled every 15 seconds, so the events about a claim that waits are recorded when something
-//! about it changes.
 
 use super::bind::{bind, unbound_status};
 use super::provisioning;

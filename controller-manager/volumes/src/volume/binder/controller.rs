@@ -2,14 +2,16 @@
 //!
 //! Corresponds to pkg/controller/volume/persistentvolume/pv_controller_base.go.
 
+use super::metrics::{self, ProvisionDurations};
 use super::observe::Listers;
-use super::{claim_plan, metrics, volume_plan};
+use super::said::Said;
+use super::{claim_plan, volume_plan};
 use crate::volume::{claims, pods, volumes};
 use client::reconcile::{self, Reconciler};
-use client::{Client, Event, Plan, ReconcileError};
-use controller_base::context::Running;
+use client::{ApplyError, Client, Event, Plan, ReconcileError, apply};
+use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
-use futures::future::join;
+use futures::future::join4;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -20,11 +22,14 @@ const WORKERS: usize = 1;
 
 struct Claims {
     listers: Listers,
+    durations: Arc<ProvisionDurations>,
+    said: Arc<Said>,
     enable_dynamic_provisioning: bool,
 }
 
 struct Volumes {
     listers: Listers,
+    said: Arc<Said>,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -35,16 +40,27 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let listers =
         Listers { claims: setup.lister(), volumes: setup.lister(), classes: setup.lister(), pods: setup.lister() };
     metrics::register(setup.env, &listers);
+    let durations = Arc::new(ProvisionDurations::new(setup.env));
+    // Of claims and of volumes: no two have the same uid.
+    let said: Arc<Said> = Arc::default();
     setup.on_event(&claim_queue, {
         let (listers, volumes) = (listers.clone(), volume_queue.clone());
+        let (durations, said) = (durations.clone(), said.clone());
         move |event: &Event<PersistentVolumeClaim>, queue| {
+            if let Event::Deleted(claim) = event {
+                durations.forget(claim);
+                said.forget(claim.uid());
+            }
             queue.add(event.object().key());
             listers.on_claim(event, &volumes);
         }
     });
     setup.on_event(&volume_queue, {
-        let (listers, claims) = (listers.clone(), claim_queue.clone());
+        let (listers, claims, said) = (listers.clone(), claim_queue.clone(), said.clone());
         move |event: &Event<PersistentVolume>, queue| {
+            if let Event::Deleted(volume) = event {
+                said.forget(volume.uid());
+            }
             queue.add(event.object().key());
             listers.on_volume(event, &claims);
         }
@@ -55,11 +71,14 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     let actor = setup.actor();
     let enable_dynamic_provisioning = setup.settings.enable_dynamic_provisioning;
-    let claims = Claims { listers: listers.clone(), enable_dynamic_provisioning };
+    let claims = Claims { listers: listers.clone(), durations, said: said.clone(), enable_dynamic_provisioning };
+    let period = setup.settings.pvclaimbinder_sync_period;
+    let all_claims = setup.resync::<PersistentVolumeClaim>(&claim_queue, period, |_| true);
+    let all_volumes = setup.resync::<PersistentVolume>(&volume_queue, period, |_| true);
     let claims = reconcile::run(actor.clone(), claim_queue, WORKERS, claims);
-    let volumes = reconcile::run(actor, volume_queue, WORKERS, Volumes { listers });
+    let volumes = reconcile::run(actor, volume_queue, WORKERS, Volumes { listers, said });
     Box::pin(async move {
-        join(claims, volumes).await;
+        join4(claims, volumes, all_claims, all_volumes).await;
     })
 }
 
@@ -89,6 +108,13 @@ impl Reconciler for Claims {
 
     fn plan(&self, observed: &Self::Observed, _now: Timestamp) -> Plan {
         claim_plan::plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, observed: &Self::Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let claim = &observed.claim;
+        self.durations.observe(claim, actor.client.env().wall());
+        let news = self.said.news(claim.uid(), claim.resource_version(), plan);
+        apply(&actor.client, &actor.recorder, &news).await.map(drop)
     }
 }
 
@@ -120,5 +146,11 @@ impl Reconciler for Volumes {
 
     fn plan(&self, observed: &Self::Observed, _now: Timestamp) -> Plan {
         volume_plan::plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, observed: &Self::Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let volume = &observed.volume;
+        let news = self.said.news(volume.uid(), volume.resource_version(), plan);
+        apply(&actor.client, &actor.recorder, &news).await.map(drop)
     }
 }

@@ -14,6 +14,7 @@ pub mod reclaim;
 pub mod volume_plan;
 pub mod observe;
 pub mod metrics;
+pub mod said;
 pub mod controller;
 
 #[cfg(test)]
