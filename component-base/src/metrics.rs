@@ -30,6 +30,17 @@ pub type SetHistograms = Family<Labels, SetHistogram>;
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets(pub &'static [f64]);
 
+/// Returns bounds that begin with `first`, each `factor` times the one before.
+pub const fn exponential<const N: usize>(first: f64, factor: f64) -> [f64; N] {
+    let mut bounds = [first; N];
+    let mut i = 1;
+    while i < N {
+        bounds[i] = bounds[i - 1] * factor;
+        i += 1;
+    }
+    bounds
+}
+
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())

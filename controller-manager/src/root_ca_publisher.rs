@@ -4,8 +4,10 @@
 
 use crate::serviceaccount::is_terminating;
 use client::reconcile::Reconciler;
-use client::{Action, Event, Lister, Plan};
-use controller_base::context::Running;
+use client::{Action, ApplyError, Event, Lister, Plan, apply};
+use component_base::env::Env;
+use component_base::metrics::{Counters, Histograms, exponential};
+use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
 use proto::Kind;
@@ -13,7 +15,9 @@ use proto::kinds::api::core::v1::{ConfigMap, Namespace};
 use proto::kinds::metav1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+const SECONDS: &[f64] = &exponential::<15>(0.001, 2.0);
 const NAME: &str = "kube-root-ca.crt";
 const KEY: &str = "ca.crt";
 const DESCRIPTION_ANNOTATION: &str = "kubernetes.io/description";
@@ -23,6 +27,34 @@ struct Controller {
     root_ca_pem: String,
     namespaces: Lister<Namespace>,
     config_maps: Lister<ConfigMap>,
+    metrics: SyncMetrics,
+}
+
+/// Rounds about namespaces by the code of the server's answer, and how long they take.
+struct SyncMetrics {
+    rounds: Counters,
+    durations: Histograms,
+}
+
+impl SyncMetrics {
+    fn new(env: &Env) -> Self {
+        let help = "Number of namespace syncs happened in root ca cert publisher.";
+        Self {
+            rounds: env.metrics().counters("root_ca_cert_publisher_sync_total", help),
+            durations: env.metrics().histograms("root_ca_cert_publisher_sync_duration_seconds", help, SECONDS),
+        }
+    }
+
+    fn count(&self, result: &Result<(), ApplyError>, duration: Duration) {
+        let code = match result {
+            Ok(()) => 200,
+            // No answer counts as one that says that the server failed.
+            Err(error) => Some(error.cause.code()).filter(|code| *code != 0).unwrap_or(500),
+        };
+        let labels = vec![("code", code.to_string())];
+        self.rounds.get_or_create(&labels).inc();
+        self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
+    }
 }
 
 #[derive(Debug)]
@@ -45,7 +77,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
             queue.add(config_map.namespace().to_owned());
         }
     });
-    let controller = Controller { root_ca_pem, namespaces: setup.lister(), config_maps: setup.lister() };
+    let (namespaces, config_maps) = (setup.lister(), setup.lister());
+    let controller = Controller { root_ca_pem, namespaces, config_maps, metrics: SyncMetrics::new(setup.env) };
     setup.run(queue, 1, controller)
 }
 
@@ -93,6 +126,13 @@ impl Reconciler for Controller {
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
         plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, _: &str, _: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let begun = actor.client.env().now();
+        let applied = apply(&actor.client, &actor.recorder, plan).await.map(drop);
+        self.metrics.count(&applied, actor.client.env().now() - begun);
+        applied
     }
 }
 

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/controller/endpointslice/endpointslice_controller.go.
 
 use super::desired::backends;
+use super::metrics::ServiceMetrics;
 use super::plan::{MANAGER, Observed, plan};
 use super::topology;
 use super::tracker::{Tracker, service_key};
@@ -32,6 +33,7 @@ struct Controller {
     pods: Lister<Pod>,
     nodes: Lister<Node>,
     tracker: Arc<Tracker>,
+    metrics: ServiceMetrics,
     max_per_slice: usize,
 }
 
@@ -65,6 +67,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         pods,
         nodes: setup.lister(),
         tracker,
+        metrics: ServiceMetrics::new(setup.env),
         max_per_slice: setup.settings.endpoints.max_endpoints_per_slice,
     };
     setup.run(queue, setup.settings.endpoints.concurrent_service_endpoint_syncs, controller)
@@ -91,6 +94,7 @@ impl Reconciler for Controller {
         let Some(service) = self.services.by_key(key) else {
             // The garbage collector deletes the slices.
             self.tracker.forget_service(key);
+            self.metrics.forget(key);
             return None;
         };
         let selector = service::selector(&service)?;
@@ -98,6 +102,7 @@ impl Reconciler for Controller {
         let slices = self.slices.by_index(BY_SERVICE, key);
         if !self.tracker.is_up_to_date(key, &slices) {
             // The event that updates the cache adds the key too. The delay is for an event that never comes.
+            self.metrics.count_sync("stale");
             self.queue.add_after(key.to_owned(), STALE_RETRY);
             return None;
         }
@@ -114,8 +119,14 @@ impl Reconciler for Controller {
         plan(observed)
     }
 
-    async fn apply(&self, actor: &Actor, key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        self.tracker.apply(actor, key, plan).await
+    async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let applied = self.tracker.apply(actor, key, plan).await;
+        self.metrics.count_sync(if applied.is_ok() { "success" } else { "error" });
+        if applied.is_ok() {
+            let Observed { service, slices, backends, max_per_slice, .. } = observed;
+            self.metrics.count_round(service, slices, &backends.desired, *max_per_slice, plan);
+        }
+        applied
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {

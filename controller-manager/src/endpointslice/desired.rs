@@ -6,7 +6,9 @@ use crate::service;
 use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};
-use proto::kinds::api::discovery::v1::{Endpoint, EndpointConditions, EndpointHints, EndpointPort, ForNode, ForZone};
+use proto::kinds::api::discovery::v1::{
+    Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +20,15 @@ pub struct Group {
     /// `IPv4` or `IPv6`.
     pub address_type: String,
     pub ports: Vec<Port>,
+}
+
+impl Group {
+    /// Returns the group of a slice's endpoints.
+    pub fn of(slice: &EndpointSlice) -> Self {
+        let mut ports: Vec<Port> = slice.ports.iter().flatten().map(Port::of).collect();
+        ports.sort();
+        Self { address_type: slice.address_type.clone(), ports }
+    }
 }
 
 /// `EndpointPort` in sortable form.

@@ -7,4 +7,5 @@ pub mod packing;
 pub mod topology;
 pub mod tracker;
 pub mod plan;
+pub mod metrics;
 pub mod controller;

@@ -45,7 +45,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let mut changes = Changes::default();
     let mut by_group: BTreeMap<Group, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in &observed.slices {
-        by_group.entry(group_of(slice)).or_default().push(slice.clone());
+        by_group.entry(Group::of(slice)).or_default().push(slice.clone());
     }
     for (group, slices) in &by_group {
         changes.pack_group(observed, group, slices, desired.remove(group).unwrap_or_default());
@@ -86,12 +86,6 @@ fn warn_of_skipped(observed: &Observed) -> Option<Action> {
     let skipped: Vec<String> = pods.iter().map(one).collect();
     let message = format!("Error updating Endpoint Slices for Service {key}: {}", skipped.join(", "));
     (!skipped.is_empty()).then(|| actions::warning(service, "FailedToUpdateEndpointSlices", message))
-}
-
-fn group_of(slice: &EndpointSlice) -> Group {
-    let mut ports: Vec<Port> = slice.ports.iter().flatten().map(Port::of).collect();
-    ports.sort();
-    Group { address_type: slice.address_type.clone(), ports }
 }
 
 impl Changes {

@@ -2,6 +2,8 @@
 //!
 //! Corresponds to pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 
+use super::desired::mirrored;
+use super::metrics::MirroringMetrics;
 use super::plan::{MANAGER, Observed, may_be_mirrored, plan};
 use crate::endpointslice::tracker::{Tracker, service_key};
 use client::reconcile::Reconciler;
@@ -26,6 +28,7 @@ struct Controller {
     endpoints: Lister<Endpoints>,
     slices: Lister<EndpointSlice>,
     tracker: Arc<Tracker>,
+    metrics: MirroringMetrics,
     max_per_subset: usize,
 }
 
@@ -52,6 +55,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         endpoints: setup.lister(),
         slices: setup.lister(),
         tracker,
+        metrics: MirroringMetrics::new(setup.env),
         max_per_subset: setup.settings.endpoints.mirroring_max_endpoints_per_subset,
     };
     setup.run(queue, setup.settings.endpoints.mirroring_concurrent_service_endpoint_syncs, controller)
@@ -78,7 +82,15 @@ impl Reconciler for Controller {
         plan(observed)
     }
 
-    async fn apply(&self, actor: &Actor, key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        self.tracker.apply(actor, key, plan).await
+    async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let begun = actor.client.env().now();
+        let applied = self.tracker.apply(actor, key, plan).await;
+        self.metrics.count_duration(actor.client.env().now() - begun);
+        if applied.is_ok() {
+            let Observed { slices, max_per_subset, .. } = observed;
+            let mirrored = observed.to_mirror().map(|endpoints| mirrored(endpoints, *max_per_subset));
+            self.metrics.count_round(key, slices, mirrored.as_ref(), *max_per_subset, plan);
+        }
+        applied
     }
 }

@@ -5,4 +5,5 @@
 
 pub mod desired;
 pub mod plan;
+pub mod metrics;
 pub mod controller;

@@ -34,7 +34,7 @@ pub struct Observed {
 impl Observed {
     /// Returns the Endpoints if they are to be mirrored: their service has no selector, so no other controller writes
     /// slices.
-    fn to_mirror(&self) -> Option<&Endpoints> {
+    pub fn to_mirror(&self) -> Option<&Endpoints> {
         let spec = self.service.as_ref()?.spec.as_ref();
         let has_selector = spec.and_then(|spec| spec.selector.as_ref()).is_some_and(|selector| !selector.is_empty());
         self.endpoints.as_deref().filter(|endpoints| !has_selector && may_be_mirrored(endpoints))
@@ -55,7 +55,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let (mut wanted, mut surplus) = (Vec::new(), Vec::new());
     let mut existing: BTreeMap<Group, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in &observed.slices {
-        existing.entry(group_of(slice)).or_default().push(slice.clone());
+        existing.entry(Group::of(slice)).or_default().push(slice.clone());
     }
     for (group, desired) in &mirrored.desired {
         // Each group has one slice. Further slices are surplus.
@@ -81,12 +81,6 @@ pub fn plan(observed: &Observed) -> Plan {
         plan.actions.extend(warnings(endpoints, &mirrored, observed.max_per_subset));
     }
     plan
-}
-
-fn group_of(slice: &EndpointSlice) -> Group {
-    let mut ports: Vec<Port> = slice.ports.iter().flatten().map(Port::of).collect();
-    ports.sort();
-    Group { address_type: slice.address_type.clone(), ports }
 }
 
 fn slice(endpoints: &Endpoints, group: &Group, desired: &BTreeMap<Identity, Endpoint>) -> EndpointSlice {
@@ -127,7 +121,7 @@ fn is_same(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
         endpoints.sort_by_key(crate::endpointslice::desired::identity);
         endpoints
     };
-    group_of(present) == group_of(wanted)
+    Group::of(present) == Group::of(wanted)
         && endpoints(present) == endpoints(wanted)
         && present.metadata.labels == wanted.metadata.labels
         && present.metadata.annotations.clone().unwrap_or_default()

@@ -70,6 +70,9 @@ async fn sync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) -> 
 
 /// Repeats discovery until shutdown.
 async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
+    let name = "garbagecollector_controller_resources_sync_error_total";
+    let errors = env.metrics().counters(name, "Number of garbage collector resources sync errors");
+    let errors = errors.get_or_create_owned(&Vec::new());
     loop {
         tokio::select! {
             biased;
@@ -78,7 +81,10 @@ async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
         }
         match discover(client).await {
             Ok(discovered) => monitors.sync(&discovered),
-            Err(error) => tracing::warn!(%error, "the garbage collector keeps its former resources"),
+            Err(error) => {
+                errors.inc();
+                tracing::warn!(%error, "the garbage collector keeps its former resources");
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ pub struct CidrSet {
     reserved: Vec<RangeInclusive<u32>>,
     /// Index at which the search for a free CIDR begins, so that a released one is not allocated again at once.
     next: u32,
+    tries: Option<u32>,
 }
 
 /// The cluster's CIDR cannot be divided into node CIDRs of that size.
@@ -35,13 +36,30 @@ impl CidrSet {
         match bits {
             Some(bits) if bits <= MAX_BITS && node_mask_size <= cluster_cidr.max_prefix_len() => {
                 let (allocated, reserved) = (BTreeSet::new(), Vec::new());
-                Ok(Self { cluster_cidr: cluster_cidr.trunc(), node_mask_size, allocated, reserved, next: 0 })
+                Ok(Self {
+                    cluster_cidr: cluster_cidr.trunc(),
+                    node_mask_size,
+                    allocated,
+                    reserved,
+                    next: 0,
+                    tries: None,
+                })
             }
             _ => Err(InvalidMaskSize { cluster_cidr, node_mask_size }),
         }
     }
 
-    fn count(&self) -> u32 {
+    pub fn cluster_cidr(&self) -> IpNet {
+        self.cluster_cidr
+    }
+
+    /// Returns how many parts nodes have.
+    pub fn in_use(&self) -> usize {
+        self.allocated.len()
+    }
+
+    /// Returns how many parts there are.
+    pub fn count(&self) -> u32 {
         1 << (self.node_mask_size - self.cluster_cidr.prefix_len())
     }
 
@@ -52,8 +70,14 @@ impl CidrSet {
         let mut parts = (0..count).map(|i| (self.next + i) % count);
         let free = parts.find(|i| !self.allocated.contains(i) && !is_reserved(i))?;
         self.allocated.insert(free);
+        self.tries = Some((free + count - self.next) % count);
         self.next = (free + 1) % count;
         Some(self.cidr(free))
+    }
+
+    /// Returns how many parts the last search has passed, once.
+    pub fn take_tries(&mut self) -> Option<u32> {
+        self.tries.take()
     }
 
     /// Keeps every part that overlaps a range from nodes.

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/controller/nodeipam/ipam/range_allocator.go.
 
 use super::cidr_set::{CidrSet, InvalidMaskSize};
+use super::metrics::RangeMetrics;
 use client::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
 use controller_base::actions;
@@ -20,7 +21,27 @@ use std::sync::Arc;
 
 struct Controller {
     nodes: Lister<Node>,
-    allocator: Arc<Mutex<Allocator>>,
+    shared: Arc<Shared>,
+}
+
+/// The allocator, and the metrics of what happens to its sets.
+struct Shared {
+    allocator: Mutex<Allocator>,
+    metrics: RangeMetrics,
+}
+
+impl Shared {
+    /// Lets `act` change the sets, and counts what it changed.
+    fn change<T>(&self, act: impl FnOnce(&mut Allocator) -> T) -> T {
+        let mut allocator = self.allocator.lock();
+        let before: Vec<usize> = allocator.sets.iter().map(CidrSet::in_use).collect();
+        let result = act(&mut allocator);
+        for (set, before) in allocator.sets.iter_mut().zip(before) {
+            let tries = set.take_tries();
+            self.metrics.count(set, before, tries);
+        }
+        result
+    }
 }
 
 /// The sets of node CIDRs, one per address family, and what each node has.
@@ -60,13 +81,15 @@ pub fn start(setup: &Setup<'_>) -> Running {
             return Box::pin(async {});
         }
     };
-    let allocator = Arc::new(Mutex::new(Allocator { sets, allocated: BTreeMap::new() }));
+    let allocator = Mutex::new(Allocator { sets, allocated: BTreeMap::new() });
+    let shared = Arc::new(Shared { allocator, metrics: RangeMetrics::new(setup.env) });
+    shared.change(|_| ());
     let nodes: Lister<Node> = setup.lister();
     let queue = setup.queue();
     setup.on_event(&queue, {
-        let (allocator, nodes) = (allocator.clone(), nodes.clone());
+        let (shared, nodes) = (shared.clone(), nodes.clone());
         move |event: &Event<Node>, queue| {
-            allocator.lock().observe_event(event);
+            shared.change(|allocator| allocator.observe_event(event));
             queue.add(event.object().key());
             if matches!(event, Event::Deleted(_)) {
                 // The released CIDR may serve a node that has none.
@@ -76,7 +99,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     // One worker allocates in the order in which nodes come. It starts after the informers have synced, so that no CIDR
     // is allocated that a node has already.
-    setup.run(queue, 1, Controller { nodes, allocator })
+    setup.run(queue, 1, Controller { nodes, shared })
 }
 
 /// Returns the CIDRs in a node's spec.
@@ -160,7 +183,7 @@ impl Reconciler for Controller {
         if !pod_cidrs(&node).is_empty() || node.is_deleting() {
             return None;
         }
-        let cidrs = self.allocator.lock().allocate(&node).filter(|cidrs| !cidrs.is_empty());
+        let cidrs = self.shared.change(|allocator| allocator.allocate(&node)).filter(|cidrs| !cidrs.is_empty());
         Some(Observed { node, cidrs })
     }
 
@@ -197,6 +220,29 @@ mod tests {
         assert_eq!(text(&mut allocator, "b"), b);
         assert_eq!(text(&mut allocator, "b"), b, "asked again before the cache shows it");
         assert!(text(&mut allocator, "c").contains("10.244.2.0/24"));
+    }
+
+    #[test]
+    fn ranges_in_use_are_counted() {
+        let env = component_base::env::Env::simulated(1);
+        let shared = Shared { allocator: Mutex::new(allocator("10.244.0.0/22")), metrics: RangeMetrics::new(&env) };
+        let there = node("a", Some("10.244.0.0/24"));
+        shared.change(|allocator| allocator.observe_event(&Event::Added(there.clone())));
+        shared.change(|allocator| allocator.observe_event(&Event::Added(there.clone())));
+        shared.change(|allocator| allocator.allocate(&node("b", None)));
+        shared.change(|allocator| allocator.observe_event(&Event::Deleted(there)));
+        let text = env.metrics().encode();
+        let of_range = "{clusterCIDR=\"10.244.0.0/22\"}";
+        for line in [
+            format!("node_ipam_controller_cidrset_cidrs_allocations_total{of_range} 2"),
+            format!("node_ipam_controller_cidrset_cidrs_releases_total{of_range} 1"),
+            format!("node_ipam_controller_cirdset_max_cidrs{of_range} 4"),
+            format!("node_ipam_controller_cidrset_usage_cidrs{of_range} 0.25"),
+            format!("node_ipam_controller_cidrset_allocation_tries_per_request_sum{of_range} 1.0"),
+            format!("node_ipam_controller_cidrset_allocation_tries_per_request_count{of_range} 1"),
+        ] {
+            assert!(text.lines().any(|written| written == line), "no {line} in\n{text}");
+        }
     }
 
     #[test]

@@ -3,4 +3,5 @@
 //! Corresponds to pkg/controller/nodeipam.
 
 pub mod cidr_set;
+pub mod metrics;
 pub mod controller;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to NewController and syncHandler in pkg/controller/resourceclaim/controller.go.
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, count_claims};
 use super::observe::{Caches, resolve};
 use super::{claim_plan, pod_plan};
 use crate::pod_claims::{self, PODS_BY_CLAIM, claim_keys, has_claims, is_done};
@@ -60,6 +60,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     let caches = Caches { pods: pods.lister(), claims: claims.lister(), templates: setup.lister() };
     let consistency = ConsistencyStore::default().reading(&caches.pods).reading(&caches.claims);
+    count_claims(setup.env, caches.claims.clone());
     let controller = Controller { caches, consistency, metrics: Metrics::new(setup.env) };
     setup.run(queue, setup.settings.devices.concurrent_resourceclaim_syncs, controller)
 }

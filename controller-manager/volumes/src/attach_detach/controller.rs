@@ -2,6 +2,7 @@
 //!
 //! Corresponds to Run in pkg/controller/volume/attachdetach/attach_detach_controller.go.
 
+use super::metrics::{self, ForcedDetaches};
 use super::observe::Caches;
 use super::place::Place;
 use super::triggers::Triggers;
@@ -25,6 +26,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let [volumes, nodes] = setup.queues();
     let caches = Arc::new(Caches::new(setup));
     let sync_period = setup.settings.attach_detach.sync_period();
+    metrics::register(setup.env, &caches);
     let triggers = Arc::new(Triggers { caches: caches.clone(), volumes, nodes, sync_period });
     watch(setup, &triggers, Triggers::on_pod);
     watch(setup, &triggers, Triggers::on_node);
@@ -35,7 +37,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let actor = setup.actor();
     let attachments = ConsistencyStore::default().reading(&caches.attachments);
     let reports = ConsistencyStore::default().reading(&caches.nodes);
-    let volumes = Attacher { caches: caches.clone(), consistency: attachments };
+    let volumes =
+        Attacher { caches: caches.clone(), consistency: attachments, forced_detaches: ForcedDetaches::new(setup.env) };
     let nodes = Reporter { caches, consistency: reports };
     let volumes = reconcile::run(actor.clone(), triggers.volumes.clone(), WORKERS, volumes);
     let nodes = reconcile::run(actor, triggers.nodes.clone(), WORKERS, nodes);
@@ -54,6 +57,7 @@ fn watch<K: Kind>(setup: &Setup<'_>, triggers: &Arc<Triggers>, handler: fn(&Trig
 struct Attacher {
     caches: Arc<Caches>,
     consistency: ConsistencyStore,
+    forced_detaches: ForcedDetaches,
 }
 
 impl Reconciler for Attacher {
@@ -102,6 +106,7 @@ impl Reconciler for Attacher {
         plan: &Plan,
     ) -> Result<(), ApplyError> {
         apply_and_record_versions(actor, &self.consistency, key, "", &plan.actions).await?;
+        self.forced_detaches.count(&observed.places, plan);
         let now = actor.client.env().wall();
         for place in observed.places.iter().filter(|place| reports_failure(plan, place)) {
             match place.attachment {

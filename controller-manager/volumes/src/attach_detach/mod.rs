@@ -12,6 +12,7 @@ pub mod observe;
 pub mod multi_attach;
 pub mod volume_plan;
 pub mod node_plan;
+pub mod metrics;
 pub mod triggers;
 pub mod controller;
 

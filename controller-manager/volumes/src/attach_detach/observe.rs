@@ -159,7 +159,7 @@ impl Caches {
     }
 
     /// Returns the pods that use a volume, by node, and the PersistentVolume by which they do.
-    fn users(&self, volume: &CsiVolume) -> (Option<Arc<PersistentVolume>>, Users) {
+    pub fn users(&self, volume: &CsiVolume) -> (Option<Arc<PersistentVolume>>, Users) {
         let (mut used, mut users) = (None, Users::new());
         if !csi_volume::is_attach_required(self.drivers.get("", &volume.driver).as_deref()) {
             return (used, users);

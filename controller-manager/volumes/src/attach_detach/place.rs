@@ -89,6 +89,11 @@ impl Place {
         Departure::Never
     }
 
+    /// Returns why the volume leaves a node that has mounted it, or may have; `None` if it has not.
+    pub fn force(&self) -> Option<&'static str> {
+        self.is_in_use().then(|| if self.is_out_of_service() { "out-of-service" } else { "timeout" })
+    }
+
     /// Returns true if the node has mounted the volume. A node that is gone cannot say, so it counts as one that has.
     fn is_in_use(&self) -> bool {
         self.node.as_ref().is_none_or(|node| csi_volume::is_in_use(node, &self.volume.unique_name()))

@@ -113,6 +113,26 @@ fn planned(observed: &volume_plan::Observed, second: i64) -> String {
 }
 
 #[test]
+fn forced_detaches_are_counted_by_their_reason() {
+    let env = component_base::env::Env::simulated(1);
+    let detaches = super::metrics::ForcedDetaches::new(&env);
+    for place in [
+        place("unmounted").attached(),
+        place("lost").attached().in_use().not_ready(),
+        place("off").attached().in_use().out_of_service(),
+        place("busy").attached().in_use(),
+    ] {
+        let observed = observed("ReadWriteOnce", vec![place]);
+        detaches.count(&observed.places, &volume_plan::plan(&observed, fixture::at(400)));
+    }
+    let text = env.metrics().encode();
+    let name = "attach_detach_controller_attachdetach_controller_forced_detaches{";
+    let mut counts: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(name)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, ["reason=\"out-of-service\"} 1", "reason=\"timeout\"} 1"]);
+}
+
+#[test]
 fn a_volume_follows_its_pods() {
     let create = |node: &str| format!("create volumeattachments.storage.k8s.io {node}\n");
     let delete = |node: &str| format!("delete volumeattachments.storage.k8s.io {node} uid=uid-va\n");

@@ -5,9 +5,10 @@
 
 use super::pods::{self, PODS_BY_CLAIM};
 use client::reconcile::Reconciler;
-use client::{Action, ApplyError, Event, Lister, Plan};
+use client::{Action, ApplyError, Event, Lister, Plan, apply};
+use component_base::metrics::{Counters, Labels};
 use controller_base::actions;
-use controller_base::context::Running;
+use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{controller_queue_key, controller_ref, is_controlled_by};
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 struct Controller {
     pods: Lister<Pod>,
     claims: Lister<PersistentVolumeClaim>,
+    attempts: Counters,
+    failures: Counters,
 }
 
 struct Observed {
@@ -30,7 +33,14 @@ struct Observed {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     pods::index(&setup.informer());
-    let controller = Controller { pods: setup.lister(), claims: setup.lister() };
+    let help = "Number of PersistenVolumeClaims creation requests"; // spelt as there
+    let counters = |name| setup.env.metrics().counters(name, help);
+    let controller = Controller {
+        pods: setup.lister(),
+        claims: setup.lister(),
+        attempts: counters("ephemeral_volume_controller_create_total"),
+        failures: counters("ephemeral_volume_controller_create_failures_total"),
+    };
     setup.on_event(&queue, |event: &Event<Pod>, queue| {
         let pod = event.object();
         if !matches!(event, Event::Deleted(_)) && is_concerned(pod) {
@@ -66,6 +76,19 @@ impl Reconciler for Controller {
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
         plan(observed)
+    }
+
+    /// Carries the plan out, and counts the claims that it makes.
+    async fn apply(&self, actor: &Actor, _: &str, _: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        for action in &plan.actions {
+            let applied = apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await;
+            if matches!(action, Action::Create { .. }) {
+                self.attempts.get_or_create(&Labels::new()).inc();
+                self.failures.get_or_create(&Labels::new()).inc_by(u64::from(applied.is_err()));
+            }
+            applied?;
+        }
+        Ok(())
     }
 
     /// Says on the pod why a claim cannot be made; the loop tries again.

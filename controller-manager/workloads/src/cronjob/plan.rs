@@ -20,6 +20,12 @@ use std::time::Duration;
 
 const SCHEDULED_TIMESTAMP: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
+/// Returns the time for which an action creates a job; `None` for another action.
+pub fn scheduled_at(action: &Action) -> Option<Timestamp> {
+    let Action::Create { object, .. } = action else { return None };
+    object["metadata"]["annotations"][SCHEDULED_TIMESTAMP].as_str()?.parse().ok()
+}
+
 #[derive(Debug)]
 pub struct Observed {
     pub cron_job: Arc<CronJob>,

@@ -107,8 +107,10 @@ impl Reconciler for Controller {
     }
 
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let begun = actor.client.env().now();
         let result = self.control.apply(actor, key, &*observed.job, plan).await;
-        self.metrics.count_round(&observed.job, plan, result.is_err());
+        let duration = actor.client.env().now() - begun;
+        self.metrics.count_round(&observed.job, plan, duration, result.is_err());
         result
     }
 }

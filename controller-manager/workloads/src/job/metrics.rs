@@ -1,17 +1,21 @@
-//! `JobMetrics`: rounds of jobs, jobs that ended, and pods that were counted.
+//! `JobMetrics`: rounds of jobs and how long they take, jobs that ended, and pods that were counted.
 //!
 //! Corresponds to pkg/controller/job/metrics.
 
 use super::observe::{condition, is_indexed};
 use client::{Action, Plan};
 use component_base::env::Env;
-use component_base::metrics::{Counters, Labels};
+use component_base::metrics::{Counters, Histograms, Labels, exponential};
 use proto::Kind;
 use proto::kinds::api::batch::v1::Job;
+use std::time::Duration;
+
+const SECONDS: &[f64] = &exponential::<15>(0.004, 2.0);
 
 #[derive(Clone, Debug)]
 pub struct JobMetrics {
     rounds: Counters,
+    durations: Histograms,
     ended: Counters,
     pods: Counters,
 }
@@ -21,6 +25,11 @@ impl JobMetrics {
         let metrics = env.metrics();
         Self {
             rounds: metrics.counters("job_controller_job_syncs_total", "The number of job syncs"),
+            durations: metrics.histograms(
+                "job_controller_job_sync_duration_seconds",
+                "The time it took to sync a job",
+                SECONDS,
+            ),
             ended: metrics.counters("job_controller_jobs_finished_total", "The number of finished jobs"),
             pods: metrics.counters(
                 "job_controller_job_pods_finished_total",
@@ -30,10 +39,11 @@ impl JobMetrics {
     }
 
     /// Counts a round that has been carried out, and what its new status says for the first time.
-    pub fn count_round(&self, job: &Job, plan: &Plan, has_failed: bool) {
+    pub fn count_round(&self, job: &Job, plan: &Plan, duration: Duration, has_failed: bool) {
         let result = if has_failed { "error" } else { "success" };
         let labels = vec![("action", action(plan).to_owned()), mode(job), ("result", result.to_owned())];
         self.rounds.get_or_create(&labels).inc();
+        self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
         let written = plan.actions.iter().filter_map(written_job);
         for now in written.filter(|_| !has_failed) {
             let (before, after) = (job.status.clone().unwrap_or_default(), now.status.clone().unwrap_or_default());
@@ -104,11 +114,13 @@ mod tests {
         };
         done.status = Some(JobStatus { succeeded: Some(3), conditions: Some(vec![complete]), ..JobStatus::default() });
         let plan = Plan::of([Action::update_status(&done)]);
-        metrics.count_round(&running, &plan, true);
-        metrics.count_round(&running, &plan, false);
-        metrics.count_round(&done, &plan, false);
+        metrics.count_round(&running, &plan, Duration::ZERO, true);
+        metrics.count_round(&running, &plan, Duration::from_millis(5), false);
+        metrics.count_round(&done, &plan, Duration::ZERO, false);
         let text = env.metrics().encode();
         for line in [
+            "job_controller_job_sync_duration_seconds_count{action=\"reconciling\",completion_mode=\"NonIndexed\",\
+             result=\"success\"} 2",
             "job_controller_job_pods_finished_total{completion_mode=\"NonIndexed\",result=\"succeeded\"} 2",
             "job_controller_jobs_finished_total{completion_mode=\"NonIndexed\",reason=\"CompletionsReached\",\
              result=\"succeeded\"} 1",

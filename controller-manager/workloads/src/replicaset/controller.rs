@@ -4,10 +4,12 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::plan;
+use super::rank::age_ratios;
 use super::replicated::Replicated;
 use super::status::Failure;
 use client::reconcile::Reconciler;
 use client::{ApplyError, Client, Event, Plan, ReconcileError, Stale};
+use component_base::metrics::{Histograms, Labels, exponential};
 use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{adopters, confirm_adoption, is_replaced};
 use controller_base::descriptor::Setup;
@@ -15,8 +17,10 @@ use controller_base::indexes;
 use controller_base::pod::is_active;
 use controller_base::pod_control::PodControl;
 use jiff::Timestamp;
+use proto::Kind;
 use proto::kinds::api::apps::v1::ReplicaSet;
 use proto::kinds::api::core::v1::{Pod, ReplicationController};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Time for each further replica in which a round waits for more pods whose status changes, up to a second.
@@ -26,9 +30,13 @@ use std::time::Duration;
 const BATCH_PER_REPLICA: Duration = Duration::from_millis(50);
 const LONGEST_BATCH: Duration = Duration::from_secs(1);
 
+/// Bounds of the ratios of ages.
+const RATIOS: &[f64] = &exponential::<6>(0.25, 2.0);
+
 struct Controller<T> {
     control: PodControl,
     listers: Listers<T>,
+    deletion_age_ratios: Histograms,
 }
 
 pub fn start_replica_sets(setup: &Setup<'_>) -> Running {
@@ -66,7 +74,13 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
             adopters.into_iter().for_each(|key| queue.add(key));
         }
     });
-    setup.run(queue, workers, Controller { control, listers })
+    let help = "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2. The \
+                intent of this metric is to measure the rough efficacy of the LogarithmicScaleDown feature gate's effect on \
+                the sorting (and deletion) of pods when a replicaset scales down. This only considers Ready pods when \
+                calculating and reporting.";
+    let name = "replicaset_controller_sorting_deletion_age_ratio";
+    let deletion_age_ratios = setup.env.metrics().histograms(name, help, RATIOS);
+    setup.run(queue, workers, Controller { control, listers, deletion_age_ratios })
 }
 
 /// Returns how long a round may wait after a pod's event for others like it. A pod that comes, goes, ends or changes hands
@@ -110,7 +124,16 @@ impl<T: Replicated> Reconciler for Controller<T> {
     }
 
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed<T>, plan: &Plan) -> Result<(), ApplyError> {
-        self.control.apply(actor, key, &*observed.owner, plan).await
+        self.control.apply(actor, key, &*observed.owner, plan).await?;
+        let deleted: BTreeSet<&str> = plan.actions.iter().filter_map(plan::deleted_pod).collect();
+        let pods = &observed.pods.owned;
+        if !deleted.is_empty() && deleted.len() < pods.len() {
+            let now = actor.client.env().wall();
+            for ratio in age_ratios(pods, |pod| deleted.contains(pod.name()), now) {
+                self.deletion_age_ratios.get_or_create(&Labels::new()).observe(ratio);
+            }
+        }
+        Ok(())
     }
 
     /// Plans the status with the reason of a failed creation or deletion.

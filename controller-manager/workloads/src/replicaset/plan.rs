@@ -51,6 +51,14 @@ pub fn changes_pods(action: &Action) -> bool {
     matches!(action, Action::Create { gvr, .. } | Action::Delete { gvr, .. } if *gvr == Pod::gvr())
 }
 
+/// Returns the name of the pod that an action deletes.
+pub fn deleted_pod(action: &Action) -> Option<&str> {
+    match action {
+        Action::Delete { gvr, name, .. } if *gvr == Pod::gvr() => Some(name),
+        _ => None,
+    }
+}
+
 /// Plans the status. `failure` is the reason for which a pod could not be created or deleted.
 pub fn plan_status<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let mut owner = (*observed.owner).clone();

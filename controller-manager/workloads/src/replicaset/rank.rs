@@ -29,6 +29,20 @@ pub fn pods_to_delete(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now
     ranked.into_iter().take(count).map(|(_, pod)| pod.clone()).collect()
 }
 
+/// Returns the ages of the ready pods that are deleted, each as a multiple of the age of the youngest ready pod. They stay
+/// below two or so, because ages are compared by their magnitude.
+pub fn age_ratios(pods: &[Arc<Pod>], deleted: impl Fn(&Pod) -> bool, now: Timestamp) -> Vec<f64> {
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let ready: Vec<(&Arc<Pod>, Timestamp)> =
+        pods.iter().filter(|pod| pod::is_ready(pod)).filter_map(|pod| Some((pod, created(pod)?))).collect();
+    let Some(youngest) = ready.iter().map(|(_, created)| *created).max() else { return Vec::new() };
+    let youngest_s = clock::since(youngest, now).as_secs_f64();
+    let age_s = |(_, created): &(&Arc<Pod>, Timestamp)| clock::since(*created, now).as_secs_f64();
+    // A pod that was created in this very second has no age.
+    let ratio = |age_s: f64| if youngest_s > 0.0 { age_s / youngest_s } else { 1.0 };
+    ready.iter().filter(|(pod, _)| deleted(pod)).map(|ready| ratio(age_s(ready))).collect()
+}
+
 /// Compares two pods: the lesser one is deleted first. The first difference in this order decides:
 /// 1. unassigned before assigned to a node;
 /// 2. pending before unknown before running;
@@ -166,5 +180,22 @@ mod tests {
     fn when_all_go_order_does_not_matter() {
         let pods = [Arc::new(running("a")), Arc::new(running("b"))];
         assert_eq!(pods_to_delete(&pods, &pods, 5, fixture::at(0)).len(), 2);
+    }
+
+    #[test]
+    fn ages_of_deleted_pods_are_compared_with_the_youngest() {
+        let created = |second: i64| move |pod: &mut Pod| pod.metadata.creation_timestamp = Some(fixture::time(second));
+        let pods: Vec<Arc<Pod>> = [
+            with("old", created(0)),
+            with("young", created(60)),
+            with("not-ready", |pod| pod.status.as_mut().unwrap().conditions = None),
+        ]
+        .map(Arc::new)
+        .to_vec();
+        let ratios = |deleted: &[&str]| age_ratios(&pods, |pod| deleted.contains(&pod.name()), fixture::at(100));
+        assert_eq!(ratios(&["young"]), [1.0]);
+        assert_eq!(ratios(&["old", "not-ready"]), [2.5]);
+        assert_eq!(ratios(&["not-ready"]), [0.0; 0]);
+        assert_eq!(age_ratios(&pods[1..2], |_| true, fixture::at(60)), [1.0], "it was made just now");
     }
 }
