@@ -4,7 +4,6 @@
 //! Corresponds to pkg/controller/volume/persistentvolume/metrics and pkg/volume/util/metrics.go.
 
 use super::observe::Listers;
-use crate::volume::annotations::{STORAGE_PROVISIONER, annotation};
 use crate::volume::claims;
 use component_base::env::Env;
 use component_base::metrics::{Gauges, Histograms, Labels};
@@ -13,6 +12,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolumeClaim;
+use proto::volumes::annotations::{STORAGE_PROVISIONER, annotation};
 use std::collections::BTreeMap;
 
 /// Bounds of the durations of storage operations.
