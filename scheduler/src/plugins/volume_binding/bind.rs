@@ -105,8 +105,8 @@ fn is_provisioned(sources: &Sources, claim: &PersistentVolumeClaim, node: &Node)
     match annotation(&*present, SELECTED_NODE) {
         Some(selected) if selected == node.name() => {}
         _ if present.resource_version() == claim.resource_version() => return Ok(false),
-        Some(_) => return Err(format!("provisioning failed for PVC {:?}", claim.name())),
-        None => return Err(format!("selectedNode annotation reset for PVC {:?}", claim.name())),
+        // The provisioner has given the node back, so that the scheduler chooses again.
+        _ => return Err(format!("provisioning failed for PVC {:?}", claim.name())),
     }
     let volume = claims::volume_name(&present);
     if volume.is_empty() {
