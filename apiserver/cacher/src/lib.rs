@@ -319,6 +319,9 @@ impl Cacher {
     }
 }
 
+/// Tests compare the announced object of every fourth revision with what is stored. To compare all takes them a twentieth longer.
+const CHECKED_EVERY: u64 = 4;
+
 impl Shared {
     fn decode(&self, entry: &Entry) -> Result<Arc<Object>, Error> {
         self.decode_caught(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
@@ -334,7 +337,11 @@ impl Shared {
     fn decode_current(&self, entry: &Entry) -> Option<Arc<Object>> {
         if let Some(object) = self.announced.take(entry) {
             let is_decoded = |decoded: Arc<Object>| decoded == object && decoded.index == object.index;
-            debug_assert!(self.decode(entry).is_ok_and(is_decoded), "{} was announced as another object", entry.key);
+            debug_assert!(
+                !entry.mod_revision.is_multiple_of(CHECKED_EVERY) || self.decode(entry).is_ok_and(is_decoded),
+                "{} was announced as another object",
+                entry.key
+            );
             self.unreadable.forget(&entry.key);
             return Some(object);
         }
