@@ -6,7 +6,7 @@ use super::count::list_usage;
 use super::monitors::Monitors;
 use super::plan::{Observed, plan};
 use client::reconcile::Reconciler;
-use client::{ApplyError, Client, Error, Event, Lister, Plan, ReconcileError, WorkQueue, apply};
+use client::{ApplyError, Client, Error, Event, ListOptions, Lister, Plan, ReconcileError, WorkQueue, apply};
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
@@ -81,13 +81,13 @@ impl Reconciler for Controller {
         let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
         observed.counted = self.monitors.ledger.lock().counted(namespace, name, &observed.tree);
         if observed.due().is_some_and(|due| due <= client.env().wall()) {
-            // The lists are newer than the quota: if a creation is charged meanwhile, the status update conflicts.
-            let fresh = self.reader.api::<ResourceQuota>(namespace).get(name).await;
-            match fresh {
-                Ok(fresh) if fresh.metadata.resource_version == observed.quota.metadata.resource_version => {}
-                Ok(_) => return Ok(None),
-                Err(error) if error.is_not_found() => return Ok(None),
-                Err(error) => return Err(error.into()),
+            // The lists are newer than the quota: if a creation is charged meanwhile, the status update conflicts. The manager
+            // may list quotas, but not get one.
+            let named = ListOptions::fields(format!("metadata.name={name}"));
+            let fresh = self.reader.api::<ResourceQuota>(namespace).list(&named).await?.items;
+            let is_same = |fresh: &ResourceQuota| fresh.resource_version() == observed.quota.resource_version();
+            if !fresh.first().is_some_and(is_same) {
+                return Ok(None);
             }
             observed.listed = Some(list_usage(&self.reader, namespace, &observed.tree, &resources).await?);
         }
