@@ -40,8 +40,12 @@ struct Remembered {
     recorded: BTreeSet<String>,
 }
 
-/// Returns a status with the conditions of other components as they are stored.
-fn with_conditions_of(mut status: PodStatus, stored: &PodStatus) -> PodStatus {
+/// Returns a status with what other components write as it is stored: their conditions, and the names of claims. A node may
+/// not change those.
+fn with_others_of(mut status: PodStatus, stored: &PodStatus) -> PodStatus {
+    status.resource_claim_statuses.clone_from(&stored.resource_claim_statuses);
+    status.extended_resource_claim_status.clone_from(&stored.extended_resource_claim_status);
+    status.nominated_node_name.clone_from(&stored.nominated_node_name);
     let of_others = stored.conditions.iter().flatten().filter(|condition| !conditions::is_owned(&condition.type_));
     let present = status.conditions.get_or_insert_default();
     for condition in of_others {
@@ -64,7 +68,7 @@ impl PodMemory {
         let known = memory.get(&pod.key()).filter(|known| known.uid == pod.uid());
         match known.and_then(|known| known.unwritten.clone()) {
             // A pod that another component has ended stays so.
-            Some(unwritten) if !conditions::is_terminal(&stored) => (with_conditions_of(unwritten, &stored), false),
+            Some(unwritten) if !conditions::is_terminal(&stored) => (with_others_of(unwritten, &stored), false),
             _ => (stored, caught_up),
         }
     }
@@ -230,6 +234,11 @@ mod tests {
         .unwrap();
         let types = |status: PodStatus| status.conditions.into_iter().flatten().map(|c| c.type_).collect::<Vec<_>>();
         assert_eq!(types(memory.status_of(&gated).0), ["example.com/gate"], "Ready is the agent's own");
+        let mut named = stored.clone();
+        let claims = serde_json::from_value(json!([{"name": "gpu", "resourceClaimName": "gpu-x7k2p"}])).unwrap();
+        named.status.as_mut().unwrap().resource_claim_statuses = claims;
+        let names = |status: PodStatus| status.resource_claim_statuses.into_iter().flatten().count();
+        assert_eq!(names(memory.status_of(&named).0), 1, "a node may not change the names of claims");
 
         let failed = pod("u1", "6", "Failed");
         assert_eq!(memory.status_of(&failed).0.phase.as_deref(), Some("Failed"), "another component has ended it");
