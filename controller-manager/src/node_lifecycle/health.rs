@@ -34,6 +34,9 @@ pub struct NodeHealth {
 
 impl NodeHealth {
     /// Compares the node and its Lease with the previous check. A new report or renewal is a heartbeat.
+    ///
+    /// Deviation: a renewal counts whatever its time. In Kubernetes it has to be later than the one before, so a node whose
+    /// clock is set back counts as silent until the clock has caught up.
     pub fn update(before: Option<&NodeHealth>, node: &Node, lease: Option<&Lease>, now: Timestamp) -> Self {
         // A condition that this controller wrote is not a report.
         let ready = condition(node, READY).filter(|ready| ready.reason.as_deref() != Some(NEVER_UPDATED));
@@ -47,11 +50,11 @@ impl NodeHealth {
         };
         let heartbeat = |ready: &Option<(Option<Time>, Option<Time>)>| ready.clone().map(|(heartbeat, _)| heartbeat);
         let has_reported = ready.is_some() && heartbeat(&ready) != heartbeat(&before.ready);
-        let has_renewed = lease_renewed > before.lease_renewed;
+        let has_renewed = lease_renewed.is_some() && lease_renewed != before.lease_renewed;
         Self {
             at: if has_reported || has_renewed { now } else { before.at },
             ready,
-            lease_renewed: lease_renewed.max(before.lease_renewed.clone()),
+            lease_renewed: lease_renewed.or_else(|| before.lease_renewed.clone()),
         }
     }
 
@@ -122,7 +125,7 @@ mod tests {
             ("nothing new", reporting(1), lease(1), 100),
             ("a heartbeat", reporting(2), lease(1), 140),
             ("a renewed lease", reporting(1), lease(9), 140),
-            ("an older lease", reporting(1), lease(0), 100),
+            ("a lease that was renewed by a clock that was set back", reporting(1), lease(0), 140),
         ];
         for (what, node, lease, expected) in cases {
             let health = NodeHealth::update(Some(&first), &node, Some(&lease), fixture::at(140));
