@@ -86,7 +86,7 @@ fn plan_status(observed: &Observed, tally: &Tally, end: Option<&JobEnd>, now: Ti
             }
             events.push(end_event(&job, end));
             if end.is_success {
-                status.completion_time = Some(clock::stamp(now));
+                status.completion_time = Some(clock::stamp(completion(&status, now)));
             }
         }
     }
@@ -96,6 +96,14 @@ fn plan_status(observed: &Observed, tally: &Tally, end: Option<&JobEnd>, now: Ti
     job.status = Some(status);
     plan.push(Action::update_status(&job));
     plan.actions.append(&mut events);
+}
+
+/// Returns the time at which a job is complete: now, but not before its start, which the API server would refuse.
+///
+/// Deviation: a job of Kubernetes whose start was stamped by a clock that was ahead cannot finish until the clock has caught
+/// up.
+fn completion(status: &JobStatus, now: Timestamp) -> Timestamp {
+    status.start_time.as_ref().map_or(now, |start| start.0.max(now))
 }
 
 /// Compares two statuses. An absent list of uncounted pods equals an empty one.

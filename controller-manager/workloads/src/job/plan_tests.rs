@@ -136,6 +136,18 @@ fn completions_are_reached_with_so_many_at_a_time() {
     }
 }
 
+/// The API server refuses a status whose completion is before its start.
+#[test]
+fn a_job_ends_although_its_start_was_stamped_by_a_clock_that_was_ahead() {
+    let mut cluster = Cluster::new(|_| {});
+    cluster.second += 3600;
+    cluster.run_until_stable();
+    cluster.second -= 3600;
+    cluster.end_all("Succeeded");
+    assert_eq!(cluster.ended_with().unwrap(), "Complete CompletionsReached");
+    assert_eq!(cluster.status().completion_time, cluster.status().start_time);
+}
+
 #[test]
 fn a_work_queue_ends_when_one_succeeded_and_the_others_have_finished() {
     let mut cluster = Cluster::new(|spec| {
