@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
 use crate::process_metrics;
 use crate::rng::Random;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
@@ -64,10 +64,26 @@ impl Running {
     }
 }
 
+/// How far the wall clock of a simulated process is wrong. Clones share it, so a process that restarts keeps the clock of
+/// its machine.
+#[derive(Clone, Debug, Default)]
+pub struct ClockError(Arc<Mutex<SignedDuration>>);
+
+impl ClockError {
+    /// Sets the clock forward or, with a negative error, back. It is right without an error.
+    pub fn set(&self, error: SignedDuration) {
+        *self.0.lock() = error;
+    }
+
+    fn get(&self) -> SignedDuration {
+        *self.0.lock()
+    }
+}
+
 #[derive(Debug)]
 enum Mode {
     System { random: Random },
-    Simulated { seed: u64, began: Instant },
+    Simulated { seed: u64, began: Instant, clock_error: ClockError },
 }
 
 /// The deadline passed before the future was ready.
@@ -85,14 +101,21 @@ impl Env {
 
     /// Returns an environment whose runs repeat. Must be called inside a current-thread runtime with a paused clock.
     pub fn simulated(seed: u64) -> Self {
-        Self::with(Mode::Simulated { seed, began: Instant::now() }, Network::InProcess(Registry::default()), "")
+        let mode = Mode::Simulated { seed, began: Instant::now(), clock_error: ClockError::default() };
+        Self::with(mode, Network::InProcess(Registry::default()), "")
     }
 
     /// Returns another process of the same simulation. It shares clock, seed and network, and has its own shutdown, tasks,
     /// metrics and random streams. A component that restarts takes a new name, and so draws other numbers.
     pub fn process(&self, name: &str) -> Self {
-        let Mode::Simulated { seed, began } = self.world.mode else { return self.child() };
-        Self::with(Mode::Simulated { seed, began }, self.world.network.clone(), name)
+        self.process_with_clock(name, &ClockError::default())
+    }
+
+    /// Returns another process of the same simulation, like `process`, whose wall clock may be wrong.
+    pub fn process_with_clock(&self, name: &str, clock_error: &ClockError) -> Self {
+        let Mode::Simulated { seed, began, .. } = self.world.mode else { return self.child() };
+        let mode = Mode::Simulated { seed, began, clock_error: clock_error.clone() };
+        Self::with(mode, self.world.network.clone(), name)
     }
 
     fn with(mode: Mode, network: Network, process: &str) -> Self {
@@ -123,9 +146,9 @@ impl Env {
     pub fn wall(&self) -> Timestamp {
         match &self.world.mode {
             Mode::System { .. } => Timestamp::now(),
-            Mode::Simulated { began, .. } => {
+            Mode::Simulated { began, clock_error, .. } => {
                 let epoch = Timestamp::from_second(SIMULATION_EPOCH_S).expect("the epoch is in range");
-                epoch + began.elapsed()
+                epoch + began.elapsed() + clock_error.get()
             }
         }
     }
@@ -238,6 +261,19 @@ mod tests {
         assert_eq!(env.wall().to_string(), "2026-01-01T00:00:00Z");
         env.sleep(Duration::from_secs(90)).await;
         assert_eq!(env.wall().to_string(), "2026-01-01T00:01:30Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_of_one_process_may_be_wrong() {
+        let (env, error) = (Env::simulated(1), ClockError::default());
+        let process = env.process_with_clock("a/1", &error);
+        error.set(SignedDuration::from_hours(-1));
+        assert_eq!(process.child().wall().to_string(), "2025-12-31T23:00:00Z");
+        assert_eq!(env.wall().to_string(), "2026-01-01T00:00:00Z");
+        assert_eq!(env.process_with_clock("a/2", &error).wall(), process.wall(), "the next process on that machine");
+        assert_eq!(process.now(), env.now(), "only the wall clock steps");
+        error.set(SignedDuration::ZERO);
+        assert_eq!(process.wall(), env.wall());
     }
 
     #[tokio::test(start_paused = true)]
