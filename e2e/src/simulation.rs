@@ -8,8 +8,9 @@
 pub mod part;
 mod cluster;
 
-// A server beside the cluster.
+// Servers beside the cluster.
 mod metrics_source;
+mod cloud;
 
 // The faults.
 pub mod crash_points;
@@ -37,7 +38,7 @@ pub mod crash_stories;
 use apiserver::config::RequestLog;
 use checked_store::CheckedStore;
 use client::{Client, ListOptions};
-use cluster::Cluster;
+use cluster::{Cluster, Layout};
 use component_base::env::Env;
 use convergence::Unconverged;
 use faults::{FaultInjector, FaultProfile};
@@ -45,6 +46,7 @@ use metrics_source::MetricsSource;
 use parking_lot::Mutex;
 use part::Part;
 use proto::kinds::api::core::v1::Node;
+use simulated_cloud::running::RunningCloud;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,12 +97,13 @@ pub struct Simulation {
     cluster: Arc<Cluster>,
     /// The values of external metrics.
     metrics: MetricsSource,
+    cloud: Option<RunningCloud>,
 }
 
 impl Simulation {
     /// Runs a scenario with an API server only.
     pub fn apiserver_alone<T>(seed: u64, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
-        let run = Self::run(seed, 0, &[Part::ApiServer], scenario);
+        let run = Self::run(seed, Layout::default(), &[Part::ApiServer], scenario);
         run.outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
@@ -112,16 +115,20 @@ impl Simulation {
 
     /// Runs a scenario like `whole`. Does not panic at a violation, but returns the log and the report.
     pub fn run_whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
-        let parts: Vec<Part> = std::iter::once(Part::ApiServer).chain(Part::CLIENTS).collect();
-        Self::run(seed, nodes, &parts, async |simulation| {
-            simulation.until("all nodes are ready", async |client| ready_nodes(client).await == nodes).await;
+        Self::run_layout(seed, Layout { nodes, ..Layout::default() }, scenario)
+    }
+
+    /// Runs a scenario with every component that a layout has, like `run_whole`.
+    fn run_layout<T>(seed: u64, layout: Layout, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+        Self::run(seed, layout, &layout.parts(), async |simulation| {
+            simulation.until("all nodes are ready", async |client| ready_nodes(client).await == layout.nodes).await;
             scenario(simulation).await
         })
     }
 
-    fn run<T>(seed: u64, nodes: u32, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+    fn run<T>(seed: u64, layout: Layout, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
         in_virtual_time(async {
-            let simulation = Self::new(seed, nodes).await;
+            let simulation = Self::new(seed, layout).await;
             simulation.violations.watch_panics();
             parts.iter().for_each(|part| simulation.cluster.start(*part));
             let outcome = tokio::select! {
@@ -139,21 +146,22 @@ impl Simulation {
         })
     }
 
-    async fn new(seed: u64, nodes: u32) -> Self {
+    async fn new(seed: u64, layout: Layout) -> Self {
         let env = Env::simulated(seed);
         let violations = Violations::default();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = log.clone();
         let request_log = RequestLog(Arc::new(move |line| sink.lock().push(line)));
         let store_env = env.process("store");
-        let checked_store =
-            CheckedStore::new(&store_env, Memory::new(&store_env), &violations).await.expect("a memory store starts");
+        let cloud = if layout.has_cloud { Some(cloud::start(&env).await) } else { None };
+        let checked_store = CheckedStore::new(&store_env, Memory::new(&store_env), &violations, cloud.as_ref());
+        let checked_store = checked_store.await.expect("a memory store starts");
         let storage: Arc<dyn Storage> = checked_store.clone();
         let store = Fault::new(&store_env, storage);
         let wire = Wire::new(&env, &violations, checked_store.clone());
-        let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, nodes);
+        let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, layout);
         let metrics = MetricsSource::start(&env);
-        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster, metrics }
+        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster, metrics, cloud }
     }
 
     pub fn admin(&self) -> Client {
@@ -220,6 +228,9 @@ impl Simulation {
             let store = self.checked_store.snapshot().await;
             objects.update(&store.entries);
             let mut found = convergence::unconverged(&objects, self.env.wall());
+            if let Some(cloud) = &self.cloud {
+                found.extend(cloud.look(|cloud| convergence::cloud::differences(&objects, cloud.holdings())));
+            }
             if found.is_empty() {
                 let converged_at = self.env.now();
                 self.env.sleep(LAST_WRITES).await;

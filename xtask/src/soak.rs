@@ -21,9 +21,9 @@ pub struct Options {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, error-states, at-size, quiet-hour, stale-rollout,
-    /// stories, killed-fleet, stories-under-faults, cut-off or lost-node; with --every-write a story: deployment, stateful-set,
-    /// daemon-set, job, claim, autoscaler or namespace
+    /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, limits, service-cidrs, devices, cloud, clocks,
+    /// any-order, error-states, at-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off or
+    /// lost-node; with --every-write a story: deployment, stateful-set, daemon-set, job, claim, autoscaler or namespace
     #[arg(long, default_value = "survive")]
     scenario: String,
     /// Runs a story under the first seed once for every write, with the component that writes killed right before it, and

@@ -9,6 +9,7 @@ use component_base::env::Env;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use simulated_cloud::running::RunningCloud;
 use std::sync::Arc;
 use storage::memory::Memory;
 use storage::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, WatchItem, Write};
@@ -37,9 +38,14 @@ impl std::fmt::Debug for CheckedStore {
 }
 
 impl CheckedStore {
-    pub async fn new(env: &Env, inner: Arc<Memory>, violations: &Violations) -> Result<Arc<Self>, Error> {
+    pub async fn new(
+        env: &Env,
+        inner: Arc<Memory>,
+        violations: &Violations,
+        cloud: Option<&RunningCloud>,
+    ) -> Result<Arc<Self>, Error> {
         let stream = inner.watch(EVERYTHING, inner.current_revision().await?).await?;
-        let checked = Checked { stream, history: History::default(), safety: Safety::new(violations) };
+        let checked = Checked { stream, history: History::default(), safety: Safety::new(violations, cloud) };
         Ok(Arc::new(Self {
             env: env.clone(),
             inner,

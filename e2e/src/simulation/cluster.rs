@@ -1,14 +1,21 @@
 //! `Cluster`: runs every part as a simulated process, which faults can kill and which then restarts.
 
+use super::cloud;
 use super::part::Part;
 use super::violations::Violations;
 use super::wire::Wire;
 use apiserver::config::{Config, RequestLog, StoreKind};
 use client::Client;
-use component_base::env::Env;
+use component_base::env::{ClockError, Env};
 use component_base::network::{Network, Registry};
+use component_base::options;
 use component_base_testing::fixtures;
+use controller_base::cloud_options::CloudAccess;
+use jiff::SignedDuration;
+use kubelet_sim::config::CloudProvider;
+use kubelet_sim::template::NodeTemplate;
 use parking_lot::Mutex;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -21,6 +28,9 @@ use tokio::task::JoinHandle;
 const LARGE: u32 = 50;
 const BATCH: Duration = Duration::from_millis(500);
 
+/// Driver of the nodes' devices.
+pub const DRIVER: &str = "gpu.example.com";
+
 /// Name of the API server in the in-process network.
 const AUTHORITY: &str = "apiserver:6443";
 /// Delay before a component that ended by itself restarts, as under `up`.
@@ -28,15 +38,44 @@ const RESTART: Duration = Duration::from_secs(1);
 /// Virtual time in which a component must end after its shutdown was requested.
 const STOP: Duration = Duration::from_secs(30);
 
+/// What a simulated cluster consists of, besides its API server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    pub nodes: u32,
+    /// Number of devices of each node.
+    pub devices: u32,
+    /// Whether the nodes are machines of a simulated cloud.
+    pub has_cloud: bool,
+}
+
+impl Layout {
+    /// Returns the parts of a whole cluster.
+    pub fn parts(self) -> Vec<Part> {
+        let cloud = self.has_cloud.then_some(Part::CloudControllerManager);
+        std::iter::once(Part::ApiServer).chain(Part::CLIENTS).chain(cloud).collect()
+    }
+
+    /// Returns the templates of the nodes; none for nodes without devices.
+    fn templates(self) -> Vec<NodeTemplate> {
+        if self.devices == 0 {
+            return Vec::new();
+        }
+        let devices = json!([{"driver": DRIVER, "name": "gpu", "count": self.devices}]);
+        let template = NodeTemplate::read(&json!({"name": "node", "count": self.nodes, "devices": devices}));
+        vec![template.expect("the template is well-formed")]
+    }
+}
+
 pub struct Cluster {
     run_env: Env,
     wire: Arc<Wire>,
     violations: Violations,
     storage: Arc<Fault>,
     log: RequestLog,
-    nodes: u32,
+    layout: Layout,
     /// Number of starts of each part. The name of its process contains it.
     starts: Mutex<BTreeMap<Part, u32>>,
+    clock_errors: Mutex<BTreeMap<Part, ClockError>>,
     supervisors: Mutex<BTreeMap<Part, Supervisor>>,
 }
 
@@ -54,7 +93,7 @@ impl Cluster {
         violations: &Violations,
         storage: &Arc<Fault>,
         log: RequestLog,
-        nodes: u32,
+        layout: Layout,
     ) -> Arc<Self> {
         Arc::new(Self {
             run_env: run_env.clone(),
@@ -62,8 +101,9 @@ impl Cluster {
             violations: violations.clone(),
             storage: storage.clone(),
             log,
-            nodes,
+            layout,
             starts: Mutex::default(),
+            clock_errors: Mutex::default(),
             supervisors: Mutex::default(),
         })
     }
@@ -110,6 +150,11 @@ impl Cluster {
         }
     }
 
+    /// Sets the wall clock of a part forward or back; without an error it is right again.
+    pub fn set_clock(&self, part: Part, error: SignedDuration) {
+        self.clock_errors.lock().entry(part).or_default().set(error);
+    }
+
     /// Stops every part cleanly, the API server last.
     pub async fn stop(&self) {
         let supervisors = std::mem::take(&mut *self.supervisors.lock());
@@ -127,6 +172,11 @@ impl Cluster {
     /// Logs a line about the run itself.
     pub fn log_line(&self, what: &str) {
         (self.log.0)(format!("{} simulation: {what}", self.run_env.wall()));
+    }
+
+    /// Returns the running parts, except the API server.
+    pub fn clients(&self) -> Vec<Part> {
+        self.supervisors.lock().keys().copied().filter(|part| *part != Part::ApiServer).collect()
     }
 
     fn network(&self) -> &Registry {
@@ -158,13 +208,14 @@ impl Cluster {
             *number += 1;
             *number
         };
-        let env = self.run_env.process(&format!("{part}/{number}"));
+        let clock_error = self.clock_errors.lock().entry(part).or_default().clone();
+        let env = self.run_env.process_with_clock(&format!("{part}/{number}"), &clock_error);
         let ended = match part {
             Part::ApiServer => self.launch_apiserver(&env),
             Part::ControllerManager => {
                 let root_ca_pem = Some(fixtures::authority_pem());
                 let mut settings = controller_manager::Settings { root_ca_pem, ..Default::default() };
-                if self.nodes >= LARGE {
+                if self.layout.nodes >= LARGE {
                     settings.endpoints.endpoint_updates_batch_period = BATCH;
                     settings.endpoints.endpointslice_updates_batch_period = BATCH;
                 }
@@ -175,12 +226,23 @@ impl Cluster {
                 self.run(part, &env, scheduler::run_with(self.client_of(&env, part), settings, env.clone()))
             }
             Part::Nodes => {
-                let settings = kubelet_sim::Settings { nodes: self.nodes, ..kubelet_sim::Settings::default() };
+                let templates = self.layout.templates();
+                let cloud_provider = if self.layout.has_cloud { CloudProvider::External } else { CloudProvider::None };
+                let nodes = self.layout.nodes;
+                let settings =
+                    kubelet_sim::Settings { nodes, templates, cloud_provider, ..kubelet_sim::Settings::default() };
                 self.run(part, &env, kubelet_sim::run_with(self.client_of(&env, part), settings, env.clone()))
             }
             Part::Proxies => {
                 let settings = proxy_sim::Settings::default();
                 self.run(part, &env, proxy_sim::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+            Part::CloudControllerManager => {
+                let cloud = CloudAccess { client: cloud::client(&env, part), options: options::defaults() };
+                let mut settings = controller_manager::Settings { cloud: Some(cloud), ..Default::default() };
+                settings.leader_election.leader_elect = false; // there is only one
+                let running = controller_manager::cloud::run_with(self.client_of(&env, part), settings, env.clone());
+                self.run(part, &env, running)
             }
         };
         (env, ended)

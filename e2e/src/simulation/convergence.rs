@@ -4,6 +4,10 @@
 mod attachments;
 mod autoscalers;
 mod daemons;
+mod limits;
+mod service_cidrs;
+mod devices;
+pub mod cloud;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -39,8 +43,12 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
     let mut found = Vec::new();
     for (key, object) in &objects.by_key {
         let mut reasons = Vec::new();
-        any(object, objects, &mut reasons);
-        match key.split('/').nth(2).unwrap_or_default() {
+        let kind = key.split('/').nth(2).unwrap_or_default();
+        // A ServiceCIDR that is being deleted may have to wait for ever.
+        if kind != "servicecidrs" {
+            any(object, objects, &mut reasons);
+        }
+        match kind {
             "pods" => {
                 pod(object, &mut reasons);
                 attachments::pod(object, objects, &mut reasons);
@@ -53,9 +61,16 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
             "statefulsets" => stateful_set(object, objects, &mut reasons),
             "daemonsets" => daemons::check(object, objects, &mut reasons),
             "jobs" => job(object, &mut reasons),
+            "resourceclaims" => devices::claim(object, objects, &mut reasons),
+            "resourcequotas" => limits::quota(object, objects, &mut reasons),
+            "poddisruptionbudgets" => limits::budget(object, objects, &mut reasons),
             "persistentvolumes" => volume(object, objects, &mut reasons),
             "persistentvolumeclaims" => claim(object, objects, &mut reasons),
-            "services" if key.starts_with("/registry/services/specs/") => service(key, object, objects, &mut reasons),
+            "services" if key.starts_with("/registry/services/specs/") => {
+                service(key, object, objects, &mut reasons);
+                service_cidrs::service(object, objects, &mut reasons);
+            }
+            "servicecidrs" => service_cidrs::check(object, objects, &mut reasons),
             "leases" => lease(object, now, &mut reasons),
             "namespaces" => namespace(object, objects, &mut reasons),
             "ipaddresses" => cluster_ip(object, objects, &mut reasons),
@@ -270,7 +285,10 @@ fn cluster_ip(address: &Value, objects: &Objects, reasons: &mut Vec<String>) {
 fn node_port(key: &str, holder: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     let port = key.strip_prefix("/registry/ranges/servicenodeports/").and_then(|port| port.parse::<i64>().ok());
     let Some(port) = port else { return };
-    let has = |service: &Value| items(service, "/spec/ports").iter().any(|p| number(p, "/nodePort") == port);
+    let has = |service: &Value| {
+        number(service, "/spec/healthCheckNodePort") == port
+            || items(service, "/spec/ports").iter().any(|p| number(p, "/nodePort") == port)
+    };
     if !objects.service_of(holder).is_some_and(has) {
         reasons.push(format!("is kept for {holder}"));
     }

@@ -63,6 +63,7 @@ pub async fn endure(simulation: &Simulation) {
     }
     let states = states();
     bring_about(simulation, &user, &states).await;
+    housekeeping::own_each_other(simulation, &user).await;
     simulation.env().sleep(FIRST_MINUTES).await;
     let busiest = count(simulation, &states).await;
     let told = told(simulation, &states).await;
@@ -80,6 +81,7 @@ pub async fn endure(simulation: &Simulation) {
     if !wrong.is_empty() {
         simulation.fail(format!("error states are silent or busy:\n  {}", wrong.join("\n  ")), Vec::new()).await;
     }
+    housekeeping::end_circle(simulation).await;
     cure(&user, &states).await;
 }
 

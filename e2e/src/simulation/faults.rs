@@ -5,6 +5,7 @@ use super::part::Part;
 use super::wire::{Wire, WireFaults};
 use component_base::env::Env;
 use component_base::rng::Random;
+use jiff::SignedDuration;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub enum InjectedFault {
     KillAfterWrites(Part, u32, Duration),
     /// The node with this number is disconnected.
     LoseNode(u32, Duration),
+    /// The wall clock of a part is wrong by this much.
+    StepClock(Part, SignedDuration, Duration),
 }
 
 impl fmt::Display for InjectedFault {
@@ -45,6 +48,9 @@ impl fmt::Display for InjectedFault {
                 write!(f, "{part} is to be killed at its write {writes}")
             }
             InjectedFault::LoseNode(node, lasts) => write!(f, "node-{node} reaches nobody, for {lasts:?}"),
+            InjectedFault::StepClock(part, error, lasts) => {
+                write!(f, "the clock of {part} is wrong by {error:#}, for {lasts:?}")
+            }
         }
     }
 }
@@ -56,12 +62,20 @@ pub struct FaultProfile {
     pub nodes_to_lose: u32,
     /// Longest pause between two faults.
     pub longest_pause: Duration,
+    /// Whether clocks step.
+    pub steps_clocks: bool,
 }
 
-/// Draws the next fault.
-pub fn draw(random: &Random, profile: FaultProfile) -> InjectedFault {
+/// Draws the next fault. `clients` are the parts that may be killed or cut off, besides the API server.
+fn draw(random: &Random, profile: FaultProfile, clients: &[Part]) -> InjectedFault {
     let seconds = |most: usize| Duration::from_millis(random.below(most * 1000) as u64);
-    let client = || Part::CLIENTS[random.below(Part::CLIENTS.len())];
+    let client = || clients[random.below(clients.len())];
+    if profile.steps_clocks && random.below(2) == 0 {
+        let error = SignedDuration::from_secs([3600, -3600, 90, -90][random.below(4)]);
+        // The API server comes after its clients.
+        let part = clients.get(random.below(clients.len() + 1)).copied().unwrap_or(Part::ApiServer);
+        return InjectedFault::StepClock(part, error, seconds(100));
+    }
     match random.below(if profile.nodes_to_lose > 0 { 11 } else { 9 }) {
         0 | 1 => InjectedFault::WireFaults(wire_faults(random), seconds(40)),
         2 => InjectedFault::StoreFaults(store_faults(random), seconds(30)),
@@ -121,6 +135,7 @@ impl FaultInjector {
         let end = self.env.now() + how_long;
         let mut lost = BTreeSet::new();
         let mut ongoing: Vec<(tokio::time::Instant, OngoingFault)> = Vec::new();
+        let clients = self.cluster.clients();
         loop {
             let pause = profile.longest_pause.mul_f64(self.random.unit());
             let next = self.env.now() + pause;
@@ -134,7 +149,7 @@ impl FaultInjector {
                 break;
             }
             self.env.sleep_until(next).await;
-            if let Some((lasts, fault)) = self.inject(draw(&self.random, profile), &mut lost) {
+            if let Some((lasts, fault)) = self.inject(draw(&self.random, profile, &clients), &mut lost) {
                 ongoing.push((self.env.now() + lasts, fault));
             }
         }
@@ -168,6 +183,10 @@ impl FaultInjector {
                 return Some((lasts, OngoingFault::Node(node)));
             }
             InjectedFault::LoseNode(..) => {}
+            InjectedFault::StepClock(part, error, lasts) => {
+                self.cluster.set_clock(part, error);
+                return Some((lasts, OngoingFault::Clock(part)));
+            }
         }
         None
     }
@@ -176,6 +195,7 @@ impl FaultInjector {
         match fault {
             OngoingFault::Wire => self.wire.set_faults(WireFaults::default()),
             OngoingFault::Store => self.store.set(StoreFaults::default()),
+            OngoingFault::Clock(part) => self.cluster.set_clock(part, SignedDuration::ZERO),
             OngoingFault::Node(node) => {
                 lost.remove(&node);
                 self.wire.set_unreachable(&format!("node-{node}"), false);
@@ -190,4 +210,5 @@ enum OngoingFault {
     Wire,
     Store,
     Node(u32),
+    Clock(Part),
 }

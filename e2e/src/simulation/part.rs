@@ -10,10 +10,11 @@ pub enum Part {
     Scheduler,
     Nodes,
     Proxies,
+    CloudControllerManager,
 }
 
 impl Part {
-    /// All parts except the API server.
+    /// All parts of a cluster without a cloud, except the API server.
     pub const CLIENTS: [Part; 4] = [Part::ControllerManager, Part::Scheduler, Part::Nodes, Part::Proxies];
 
     pub fn name(self) -> &'static str {
@@ -23,6 +24,7 @@ impl Part {
             Part::Scheduler => "scheduler",
             Part::Nodes => "kubelet-sim",
             Part::Proxies => "proxy-sim",
+            Part::CloudControllerManager => "cloud-controller-manager",
         }
     }
 
@@ -34,13 +36,14 @@ impl Part {
             Part::Scheduler => "system:kube-scheduler",
             Part::Nodes => "system:orrery:node-fleet",
             Part::Proxies => "system:kube-proxy",
+            Part::CloudControllerManager => "system:cloud-controller-manager",
         }
     }
 
     /// Returns the part that sends a user agent. Controllers append their name after a slash.
     pub fn of_user_agent(agent: &str) -> Option<Part> {
         let name = agent.split('/').next().unwrap_or_default();
-        Self::CLIENTS.into_iter().find(|part| part.name() == name)
+        Self::CLIENTS.into_iter().chain([Part::CloudControllerManager]).find(|part| part.name() == name)
     }
 }
 

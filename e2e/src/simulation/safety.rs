@@ -3,6 +3,7 @@
 //! Each invariant is a rule. A rule keeps the state that it needs, and reports a violation in one sentence.
 
 mod addresses;
+mod service_cidrs;
 mod identity;
 mod identities;
 mod nodes;
@@ -13,12 +14,17 @@ mod volumes;
 mod attachments;
 mod autoscalers;
 mod jobs;
+mod quotas;
+mod budgets;
+pub mod load_balancers;
+mod claims;
 mod fields;
 
 use super::controller_caches::ControllerState;
 use super::violations::Violations;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use simulated_cloud::running::RunningCloud;
 use std::sync::Arc;
 use storage::Event;
 
@@ -68,11 +74,14 @@ pub struct Safety {
 }
 
 impl Safety {
-    pub fn new(violations: &Violations) -> Self {
-        let rules: Vec<Box<dyn Rule>> = vec![
+    /// Makes all rules. `cloud` is the cloud beside the cluster, if there is one.
+    pub fn new(violations: &Violations, cloud: Option<&RunningCloud>) -> Self {
+        let of_cloud = cloud.map(|cloud| Box::new(load_balancers::LoadBalancers::new(cloud)) as Box<dyn Rule>);
+        let mut rules: Vec<Box<dyn Rule>> = vec![
             Box::<identity::Identity>::default(),
             Box::<nodes::Nodes>::default(),
             Box::<addresses::Addresses>::default(),
+            Box::<service_cidrs::ServiceCidrs>::default(),
             Box::<rollouts::Rollouts>::default(),
             Box::<identities::Identities>::default(),
             Box::<daemons::Daemons>::default(),
@@ -81,7 +90,11 @@ impl Safety {
             Box::<attachments::Attachments>::default(),
             Box::<autoscalers::Autoscalers>::default(),
             Box::<jobs::Jobs>::default(),
+            Box::<quotas::Quotas>::default(),
+            Box::<budgets::Budgets>::default(),
+            Box::<claims::Claims>::default(),
         ];
+        rules.extend(of_cloud);
         Self { violations: violations.clone(), rules }
     }
 

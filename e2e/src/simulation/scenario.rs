@@ -1,6 +1,7 @@
 //! The scenarios of simulated clusters, each run by name and seed.
 
 use super::any_order;
+use super::cluster::Layout;
 use super::controller_caches::REPLICA_SETS;
 use super::error_states;
 use super::faults::FaultProfile;
@@ -38,6 +39,11 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "stateful-sets", run: stateful_sets },
     Scenario { name: "scaled-and-attached", run: scaled_and_attached },
+    Scenario { name: "limits", run: limits },
+    Scenario { name: "service-cidrs", run: service_cidrs },
+    Scenario { name: "devices", run: devices },
+    Scenario { name: "cloud", run: cloud },
+    Scenario { name: "clocks", run: clocks },
     Scenario { name: "quiet-hour", run: quiet_hour },
     Scenario { name: "stale-rollout", run: stale_rollout },
     Scenario { name: "stories", run: stories::played },
@@ -106,7 +112,7 @@ fn survive(seed: u64) -> Run<()> {
     let nodes = 3;
     Simulation::run_whole(seed, nodes, async |simulation| {
         let nodes_to_lose = if seed.is_multiple_of(3) { 0 } else { nodes };
-        let profile = FaultProfile { nodes_to_lose, longest_pause: Duration::from_secs(20) };
+        let profile = FaultProfile { nodes_to_lose, longest_pause: Duration::from_secs(20), steps_clocks: false };
         let user = User::new(simulation, nodes);
         let work = async {
             roll_out(simulation, "web", 20).await;
@@ -122,13 +128,8 @@ fn survive(seed: u64) -> Run<()> {
 /// A user changes DaemonSets and moves nodes from one to another under all faults. Then every node has the pods that it
 /// should have, and nothing more is written.
 fn daemon_sets(seed: u64) -> Run<()> {
-    let nodes = 4;
-    Simulation::run_whole(seed, nodes, async |simulation| {
-        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
-        let user = User::new(simulation, nodes);
-        futures::join!(user.tend_daemons(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
-    })
+    let layout = Layout { nodes: 4, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.tend_daemons(FAULT_PHASE).await)
 }
 
 /// A thousand replicas on a hundred nodes roll out under faults, lose ten nodes and recover; the nodes return.
@@ -136,7 +137,7 @@ fn at_size(seed: u64) -> Run<()> {
     const NODES: u32 = 100;
     const LOST: u32 = 10;
     // More frequent than on a small cluster, since a rollout takes only seconds.
-    let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(4) };
+    let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(4), steps_clocks: false };
     Simulation::run_whole(seed, NODES, async |simulation| {
         let work = async {
             simulation.env().sleep(profile.longest_pause).await;
@@ -157,22 +158,60 @@ fn at_size(seed: u64) -> Run<()> {
 
 /// A user works on StatefulSets alone, under all faults. Once faults stop, each has its pods.
 fn stateful_sets(seed: u64) -> Run<()> {
-    let nodes = 3;
-    Simulation::run_whole(seed, nodes, async |simulation| {
-        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
-        let user = User::new(simulation, nodes);
-        futures::join!(user.work_on_stateful_sets(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
-    })
+    let layout = Layout { nodes: 3, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.work_on_stateful_sets(FAULT_PHASE).await)
 }
 
 /// A user works on autoscalers and on pods whose volumes are attached, under all faults.
 fn scaled_and_attached(seed: u64) -> Run<()> {
-    let nodes = 3;
+    let layout = Layout { nodes: 3, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.scale_and_attach(FAULT_PHASE).await)
+}
+
+/// A user works at the limits of a quota and of disruption budgets, under all faults.
+fn limits(seed: u64) -> Run<()> {
+    let layout = Layout { nodes: 3, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.work_at_limits(FAULT_PHASE).await)
+}
+
+/// A user adds and deletes ranges of Services, and Services in them, under all faults.
+fn service_cidrs(seed: u64) -> Run<()> {
+    let layout = Layout { nodes: 1, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.work_on_service_cidrs(FAULT_PHASE).await)
+}
+
+/// A user makes pods with devices, allocates and taints them, under all faults.
+fn devices(seed: u64) -> Run<()> {
+    let layout = Layout { nodes: 2, devices: user::DEVICES, ..Layout::default() };
+    endure(seed, layout, async |_, user| user.work_on_devices(FAULT_PHASE).await)
+}
+
+/// A user works in a cluster on a cloud, under all faults of both.
+fn cloud(seed: u64) -> Run<()> {
+    endure(seed, Layout { nodes: 3, has_cloud: true, ..Layout::default() }, async |simulation, user| {
+        let Some(cloud) = &simulation.cloud else { return };
+        user.work_on_cloud(cloud, FAULT_PHASE).await;
+    })
+}
+
+/// A user works on objects that count time while the clocks of all parts step, among other faults.
+fn clocks(seed: u64) -> Run<()> {
+    let nodes = 2;
     Simulation::run_whole(seed, nodes, async |simulation| {
-        let profile = FaultProfile { nodes_to_lose: nodes, longest_pause: Duration::from_secs(20) };
+        let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(20), steps_clocks: true };
         let user = User::new(simulation, nodes);
-        futures::join!(user.scale_and_attach(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
+        futures::join!(user.work_with_deadlines(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
+        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
+    })
+}
+
+/// A user works on one kind of object under all faults. Once they stop, the cluster converges and stays quiet.
+fn endure(seed: u64, layout: Layout, work: impl AsyncFnOnce(&Simulation, &User<'_>)) -> Run<()> {
+    Simulation::run_layout(seed, layout, async |simulation| {
+        let profile =
+            FaultProfile { nodes_to_lose: layout.nodes, longest_pause: Duration::from_secs(20), steps_clocks: false };
+        let user = User::new(simulation, layout.nodes);
+        futures::join!(work(simulation, &user), simulation.inject_faults(profile, FAULT_PHASE));
         comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
     })
 }

@@ -245,7 +245,7 @@ pub fn under_faults(seed: u64) -> Run<()> {
             simulation.env().sleep(DELETED_AFTER).await;
             user.delete("", "pods", "leaver", Propagation::Background).await;
         };
-        let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(10) };
+        let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(10), steps_clocks: false };
         futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE));
         simulation.env().sleep(RECOVERY).await;
         let found = simulation.admin().api::<Pod>("default").list(&ListOptions::default()).await;

@@ -2,8 +2,15 @@
 
 mod daemons;
 mod scaled_and_attached;
+mod limits;
+mod service_cidrs;
+mod devices;
+mod cloud;
+mod deadlines;
 
+pub use devices::DEVICES;
 pub use scaled_and_attached::{autoscaler, pod_with_claim};
+pub use service_cidrs::service_cidr;
 
 use super::Simulation;
 use client::{Client, DeleteOptions, DynamicApi, Error, ListOptions, Patch, PatchOptions, Propagation};

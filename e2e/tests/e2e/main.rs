@@ -14,7 +14,6 @@ mod bad_requests;
 mod bad_start;
 mod certificates;
 mod cloud;
-mod cloud_simulation;
 mod command_list;
 mod component_crashes;
 mod component_requests;

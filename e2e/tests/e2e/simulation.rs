@@ -65,6 +65,26 @@ fn pods_of_stateful_sets_keep_their_order_under_faults() {
     }
 }
 
+/// Scenarios of one kind of object each, with a seed, and lines that the log must have.
+const KINDS: [(&str, u64, &[&str]); 4] = [
+    ("limits", 1, &["simulation: the user may not evict: ", "exceeded quota: quota", "/eviction 201"]),
+    ("devices", 2, &["device-taint-eviction-controller delete", "resource-claim-controller update"]),
+    ("cloud", 1, &["simulation: the machine node-", "service-controller patch", "fault_rate: 0.2"]),
+    ("clocks", 4, &["simulation: the clock of controller-manager is wrong", "cronjob-controller create"]),
+];
+
+/// Quotas, budgets, devices, load balancers and what depends on clocks: whatever fails, no invariant is violated, and
+/// everything converges.
+#[test]
+fn every_kind_converges_under_faults() {
+    for (scenario, seed, lines) in KINDS {
+        let log = log(scenario, seed);
+        for line in lines.iter().chain(&["simulation: no more faults", "simulation: at rest after"]) {
+            assert!(log.contains(line), "nothing in the log of {scenario} says {line:?}");
+        }
+    }
+}
+
 /// Writes of the fleet after which it is killed; `cargo xtask soak --scenario killed-fleet --seeds 210` checks them all.
 const WRITES: [u64; 2] = [40, 120];
 
@@ -105,7 +125,9 @@ fn only_pods_whose_toleration_ends_notice_that_nodes_are_cut_off() {
 #[test]
 fn any_order_of_edits_ends_in_the_same_state() {
     let log = log("any-order", 1);
-    assert!(log.contains(" patch /apis/apps/v1/namespaces/default/daemonsets/copy2 "), "{log}");
+    for path in ["apps/v1/namespaces/default/daemonsets", "networking.k8s.io/v1/servicecidrs"] {
+        assert!(log.contains(&format!(" patch /apis/{path}/copy2 ")), "{log}");
+    }
 }
 
 /// Controllers that can do nothing say why, in the words of the tables in `error_states/`, and ask no more often than those

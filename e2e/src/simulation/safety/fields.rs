@@ -83,6 +83,7 @@ pub struct Condition {
     #[serde(rename = "type")]
     pub kind: String,
     pub status: String,
+    pub reason: String,
 }
 
 impl Pod {
@@ -146,6 +147,37 @@ pub struct ServiceSpec {
 pub struct ServicePort {
     pub node_port: u16,
     pub protocol: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidr {
+    pub spec: ServiceCidrSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidrSpec {
+    pub cidrs: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceClaim {
+    pub status: ResourceClaimStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceClaimStatus {
+    pub allocation: serde_json::Value,
+    pub reserved_for: Vec<Consumer>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Consumer {
+    pub uid: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -226,4 +258,44 @@ pub struct StatefulSetSpec {
 #[serde(default)]
 pub struct Ordinals {
     pub start: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuota {
+    pub status: ResourceQuotaStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuotaStatus {
+    pub hard: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DisruptionBudget {
+    pub spec: DisruptionBudgetSpec,
+    pub status: DisruptionBudgetStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DisruptionBudgetSpec {
+    pub selector: Selector,
+    pub min_available: serde_json::Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Selector {
+    pub match_labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DisruptionBudgetStatus {
+    pub disruptions_allowed: i64,
+    /// Names of evicted pods, each with a time.
+    pub disrupted_pods: BTreeMap<String, serde_json::Value>,
 }

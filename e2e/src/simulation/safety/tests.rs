@@ -1,10 +1,15 @@
 //! Tests each rule with histories that keep it and with histories that violate it.
 
+mod limits;
+mod service_cidrs;
+mod load_balancers;
+mod claims;
+
 use super::Safety;
 use crate::simulation::controller_caches::{AnsweredWrite, CacheVersions, ControllerState};
 use crate::simulation::violations::Violations;
 use component_base::env::Env;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +32,19 @@ fn check_last(writer: &ControllerState, events: &[(&str, Value)]) -> Option<Stri
 }
 
 fn check_all(writer: impl Fn(u64) -> ControllerState, events: &[(&str, Value)]) -> Option<String> {
+    let at_once: Vec<_> = events.iter().map(|(key, value)| (0, *key, value.clone())).collect();
+    check_timed(writer, &at_once)
+}
+
+/// Checks objects that are written at these seconds.
+fn check_at(events: &[(i64, &str, Value)]) -> Option<String> {
+    check_timed(|revision| caches_at(revision - 1, revision - 1), events)
+}
+
+fn check_timed(writer: impl Fn(u64) -> ControllerState, events: &[(i64, &str, Value)]) -> Option<String> {
     let violations = Violations::default();
-    let mut safety = Safety::new(&violations);
-    for (revision, (key, value)) in (2..).zip(events) {
+    let mut safety = Safety::new(&violations, None);
+    for (revision, (second, key, value)) in (2..).zip(events) {
         let entry = (!value.is_null()).then(|| Entry {
             key: (*key).into(),
             value: value.to_string().into(),
@@ -37,7 +52,8 @@ fn check_all(writer: impl Fn(u64) -> ControllerState, events: &[(&str, Value)]) 
             mod_revision: revision,
         });
         let event = Event { revision, key: (*key).into(), current: entry, previous: None };
-        safety.check(&Arc::new(event), Timestamp::UNIX_EPOCH, Some(&writer(revision)));
+        let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(*second);
+        safety.check(&Arc::new(event), at, Some(&writer(revision)));
     }
     violations.all().first().map(|violation| violation.what.clone())
 }
