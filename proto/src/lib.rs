@@ -31,10 +31,8 @@ pub mod resources;
 // Answers: tables, partial objects, frames of a watch.
 pub mod wire;
 
-// The usage of quotas, the nodes on which a pod may run, and the volumes that are attached to them.
+// The usage of quotas.
 pub mod quota;
-pub mod scheduling;
-pub mod volumes;
 
 // Test equipment: seeded mutation of inputs, and the properties of the parsers.
 pub mod mutation;

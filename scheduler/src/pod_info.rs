@@ -2,11 +2,11 @@
 //!
 //! Corresponds to framework.PodInfo of pkg/scheduler.
 
+use component_helpers::scheduling::requests::{self, Resources};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodAffinityTerm, PodSpec};
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Requirement, Selector};
-use proto::scheduling::requests::{self, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

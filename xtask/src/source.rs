@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// The folders of the members, in the order in which they may depend on each other.
 pub const CRATES: &[&str] = &[
     "proto",
+    "proto/component-helpers",
     "component-base",
     "component-base/testing",
     "cel",

@@ -6,12 +6,12 @@
 //! of the controller does not prolong them.
 
 use client::Plan;
+use component_helpers::scheduling::tolerations::tolerates;
 use controller_base::eviction::{Eviction, Words};
 use controller_base::{clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint, Toleration};
-use proto::scheduling::tolerations::tolerates;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]

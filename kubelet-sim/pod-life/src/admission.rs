@@ -7,11 +7,11 @@
 use crate::critical::{is_critical, is_static};
 use crate::preemption::{self, Candidate};
 use crate::qos::qos_class;
+use component_helpers::scheduling::node_selector;
+use component_helpers::scheduling::requests::{Resources, pod_requests};
+use component_helpers::scheduling::tolerations::untolerated;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodSpec};
-use proto::scheduling::node_selector;
-use proto::scheduling::requests::{Resources, pod_requests};
-use proto::scheduling::tolerations::untolerated;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The operating system of every simulated machine.

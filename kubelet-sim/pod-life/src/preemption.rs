@@ -4,7 +4,7 @@
 //! then as few best-effort ones; among pods of one class, those that bring what is missing with the least to spare.
 
 use crate::qos::QosClass;
-use proto::scheduling::requests::Resources;
+use component_helpers::scheduling::requests::Resources;
 use std::cmp::Ordering;
 
 /// Reason and message of a pod that had to go.

@@ -3,11 +3,11 @@
 //! Corresponds to podMemoryUsage and podDiskUsage in pkg/kubelet/eviction/helpers.go.
 
 use crate::eviction::signal::Resource;
+use component_helpers::scheduling::requests::pod_requests;
 use pod_life::story::usage::ContainerUsage;
 use proto::kinds::api::core::v1::{Container, Pod};
 use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
 use proto::meta::quantity::{Format, Quantity};
-use proto::scheduling::requests::pod_requests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

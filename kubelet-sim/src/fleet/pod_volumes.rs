@@ -5,11 +5,11 @@
 use crate::fleet::kubelet::SimulatedKubelet;
 use crate::volumes::claim_reader::read_claims;
 use crate::volumes::csi_node;
+use component_helpers::volumes::csi_volume::{CsiVolume, SIMULATED_DRIVER};
 use pod_life::conditions;
 use pod_life::needs::claims::{self, Claims};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
-use proto::volumes::csi_volume::{CsiVolume, SIMULATED_DRIVER};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 

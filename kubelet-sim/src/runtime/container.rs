@@ -13,6 +13,7 @@ use crate::runtime::{RunKey, Runtime, SharedProcesses};
 use crate::volumes::claim_reader::read_claim;
 use client::{Client, Error};
 use component_base::env::Env;
+use component_helpers::scheduling::requests::Resources;
 use file_tree::error::FileError;
 use file_tree::mounts::{FileTree, Mount};
 use file_tree::node::Owner;
@@ -33,7 +34,6 @@ use proto::kinds::api::core::v1::{
     Container, ContainerStatus, Pod, PodSpec, PodStatus, SecurityContext, ServiceAccountTokenProjection, VolumeMount,
 };
 use proto::kinds::jiff::Timestamp;
-use proto::scheduling::requests::Resources;
 use proto::{Gvr, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

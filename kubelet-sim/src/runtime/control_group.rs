@@ -3,8 +3,8 @@
 //! Pure. Corresponds to generateLinuxContainerResources of pkg/kubelet/kuberuntime, and to what runc makes of shares for
 //! version 2 of control groups.
 
+use component_helpers::scheduling::requests::Resources;
 use proto::kinds::api::core::v1::ResourceRequirements;
-use proto::scheduling::requests::Resources;
 
 pub const ROOT: &str = "/sys/fs/cgroup";
 /// Microseconds in which a quota may be used, and the smallest quota.

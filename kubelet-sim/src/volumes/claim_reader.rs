@@ -4,11 +4,11 @@
 //! pkg/volume/util/operationexecutor. Nothing of what was read is remembered.
 
 use client::{Client, Error};
+use component_helpers::volumes::csi_volume::{CsiVolume, is_attach_required, is_attached, is_in_use};
 use pod_life::needs::claims::{self, Attachment, ClaimRead, Claims};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::CSIDriver;
-use proto::volumes::csi_volume::{CsiVolume, is_attach_required, is_attached, is_in_use};
 use std::sync::Arc;
 
 /// Reads the claims of a pod with the identity of its node. `node` is the node as the cache has it.

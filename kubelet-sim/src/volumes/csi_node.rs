@@ -6,10 +6,10 @@
 //! volume of the simulated driver, so that fleets without volumes write none.
 
 use client::{Client, Error, Patch, PatchOptions};
+use component_helpers::volumes::csi_volume::SIMULATED_DRIVER;
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::storage::v1::CSINode;
-use proto::volumes::csi_volume::SIMULATED_DRIVER;
 use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";

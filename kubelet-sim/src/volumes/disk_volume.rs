@@ -11,11 +11,11 @@
 //! A folder's record is replaced as a whole. The bytes of a file are written to their place, as on a disk. Nothing is
 //! synced: the files outlast every process, but not a host that loses its power.
 
+use component_helpers::volumes::volume_files::LOCK;
 use file_tree::attributes::{AttributeChange, FileType, Metadata, Owner};
 use file_tree::disk::{Directory, DirectoryEntry, Disk, NewNode, ROOT};
 use file_tree::error::FileError;
 use jiff::Timestamp;
-use proto::volumes::volume_files::LOCK;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -3,13 +3,13 @@
 //! Corresponds to the storage behind a CSI driver, as its node plugin sees it.
 
 use crate::volumes::disk_volume::DiskVolume;
+use component_helpers::volumes::volume_files::folder_of;
 use file_tree::error::FileError;
 use file_tree::node::Owner;
 use file_tree::space::MountedDisk;
 use file_tree::volume::{DEFAULT_LIMIT_BYTES, Volume};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use proto::volumes::volume_files::folder_of;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

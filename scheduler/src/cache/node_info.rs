@@ -3,9 +3,9 @@
 //! Corresponds to framework.NodeInfo of pkg/scheduler.
 
 use crate::pod_info::{HostPort, PodInfo};
+use component_helpers::scheduling::requests::Resources;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
-use proto::scheduling::requests::Resources;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

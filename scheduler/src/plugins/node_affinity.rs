@@ -8,8 +8,8 @@ use crate::framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Score,
 };
 use crate::pod_info::PodInfo;
+use component_helpers::scheduling::node_selector;
 use proto::kinds::api::core::v1::{Node, PreferredSchedulingTerm};
-use proto::scheduling::node_selector;
 use std::sync::Arc;
 
 pub struct NodeAffinity;

@@ -5,7 +5,7 @@
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::{CycleState, MAX_NODE_SCORE, Plugin, PreScore, PreScoreResult, Score};
 use crate::pod_info::PodInfo;
-use proto::scheduling::requests::Resources;
+use component_helpers::scheduling::requests::Resources;
 
 pub struct NodeResourcesBalancedAllocation;
 

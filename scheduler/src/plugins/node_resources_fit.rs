@@ -7,7 +7,7 @@ use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
 };
 use crate::pod_info::PodInfo;
-use proto::scheduling::requests::Resources;
+use component_helpers::scheduling::requests::Resources;
 use std::borrow::Cow;
 
 pub struct NodeResourcesFit;

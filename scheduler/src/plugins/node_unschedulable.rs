@@ -5,8 +5,8 @@
 use crate::cache::NodeInfo;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
 use crate::pod_info::PodInfo;
+use component_helpers::scheduling::tolerations::tolerates;
 use proto::kinds::api::core::v1::{Node, Taint};
-use proto::scheduling::tolerations::tolerates;
 use std::sync::Arc;
 
 pub struct NodeUnschedulable;

@@ -10,11 +10,11 @@ use crate::framework::{
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::taint_toleration::untolerated;
 use crate::pod_info::{PodInfo, with_label_keys};
+use component_helpers::scheduling::node_selector;
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
-use proto::scheduling::node_selector;
 use std::collections::BTreeMap;
 
 pub struct PodTopologySpread {

@@ -7,8 +7,8 @@ use crate::cache::{NodeInfo, Snapshot, node_info};
 use crate::framework::profile::normalize_to_highest;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection, Score};
 use crate::pod_info::PodInfo;
+use component_helpers::scheduling::tolerations::{self, tolerates};
 use proto::kinds::api::core::v1::{Node, Taint};
-use proto::scheduling::tolerations::{self, tolerates};
 use std::sync::Arc;
 
 pub struct TaintToleration;

@@ -2,10 +2,10 @@
 //!
 //! Corresponds to getAttachmentName and Attach of pkg/volume/csi/csi_attacher.go.
 
+use component_helpers::volumes::csi_volume::CsiVolume;
 use proto::Kind;
 use proto::kinds::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec};
 use proto::kinds::metav1::ObjectMeta;
-use proto::volumes::csi_volume::CsiVolume;
 use sha2::{Digest, Sha256};
 
 /// Returns the name of the attachment: there is one of each volume and node.

@@ -7,9 +7,9 @@ use super::place::Place;
 use client::{Action, Plan};
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Labels};
+use component_helpers::volumes::csi_volume::CsiVolume;
 use proto::Kind;
 use proto::kinds::api::storage::v1::VolumeAttachment;
-use proto::volumes::csi_volume::CsiVolume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

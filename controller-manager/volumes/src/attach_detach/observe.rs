@@ -8,6 +8,7 @@ use super::place::Place;
 use super::{attachment, node_plan, volume_plan};
 use client::Lister;
 use component_base::env::Env;
+use component_helpers::volumes::csi_volume::{self, CsiVolume};
 use controller_base::attach_detach_options::AttachDetachOptions;
 use controller_base::controller_ref::is_controlled_by;
 use controller_base::descriptor::Setup;
@@ -16,7 +17,6 @@ use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::{CSIDriver, VolumeAttachment};
-use proto::volumes::csi_volume::{self, CsiVolume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

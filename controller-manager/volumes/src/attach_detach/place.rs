@@ -4,12 +4,12 @@
 
 use super::attachment;
 use super::ledger::Reports;
+use component_helpers::volumes::csi_volume::{self, CsiVolume};
 use controller_base::clock;
 use jiff::{SignedDuration, Timestamp};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
 use proto::kinds::api::storage::v1::VolumeAttachment;
-use proto::volumes::csi_volume::{self, CsiVolume};
 use std::sync::Arc;
 use std::time::Duration;
 

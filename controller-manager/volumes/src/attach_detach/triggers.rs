@@ -5,11 +5,11 @@
 use super::attachment;
 use super::observe::{Caches, is_terminated, reported};
 use client::{Event, WorkQueue};
+use component_helpers::volumes::csi_volume::CsiVolume;
 use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::{CSIDriver, VolumeAttachment};
-use proto::volumes::csi_volume::CsiVolume;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 use super::{attachment_plan, volume_plan};
 use client::reconcile::{self, Reconciler};
 use client::{Event, Lister, Plan};
+use component_helpers::volumes::csi_volume::{CsiVolume, is_simulated};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, ATTACHMENTS_BY_VOLUME};
@@ -13,7 +14,6 @@ use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
 use proto::kinds::api::storage::v1::{CSIDriver, VolumeAttachment};
-use proto::volumes::csi_volume::{CsiVolume, is_simulated};
 use std::sync::Arc;
 
 /// Attachments, and volumes, that are reconciled concurrently, as in external-attacher.

@@ -3,10 +3,10 @@
 //! Corresponds to k8s.io/component-helpers/storage/volume/helpers.go.
 
 use client::Informer;
+pub use component_helpers::volumes::claims::*;
 use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition, PersistentVolumeClaimStatus};
-pub use proto::volumes::claims::*;
 
 /// Claims that are not bound yet, by their class; claims without a class by the empty name.
 pub const UNBOUND_BY_CLASS: &str = "unboundByClass";

@@ -5,6 +5,7 @@
 use super::claims::{self, STORAGE};
 use super::volumes;
 use client::{Action, Plan};
+use component_helpers::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES};
 use controller_base::fixture;
 use proto::Kind;
 use proto::kinds::api::core::v1::{
@@ -13,7 +14,6 @@ use proto::kinds::api::core::v1::{
 };
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::kinds::apimachinery::api::resource::Quantity;
-use proto::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES};
 use std::collections::BTreeMap;
 
 pub fn size(text: &str) -> BTreeMap<String, Quantity> {

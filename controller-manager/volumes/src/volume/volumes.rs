@@ -3,8 +3,8 @@
 //! Corresponds to pkg/controller/volume/persistentvolume/index.go.
 
 use client::Informer;
+pub use component_helpers::volumes::persistent_volumes::*;
 use proto::kinds::api::core::v1::PersistentVolume;
-pub use proto::volumes::persistent_volumes::*;
 
 /// Volumes that refer to no claim, by their class.
 pub const FREE_BY_CLASS: &str = "freeByClass";

@@ -5,11 +5,11 @@
 
 use super::observe;
 use crate::controller_revision::CONTROLLER_REVISION_HASH;
+use component_helpers::scheduling::node_selector::required_affinity;
 use controller_base::pod;
 use controller_base::pod_template::pod_from_template;
 use proto::kinds::api::apps::v1::DaemonSet;
 use proto::kinds::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration};
-use proto::scheduling::node_selector::required_affinity;
 
 /// Annotation of a DaemonSet: how often its template has changed. The API server counts.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";

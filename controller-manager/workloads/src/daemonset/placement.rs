@@ -4,11 +4,11 @@
 
 use super::{daemon_pod, observe};
 use client::Event;
+use component_helpers::scheduling::node_selector::required_matches;
+use component_helpers::scheduling::tolerations::untolerated;
 use proto::Kind;
 use proto::kinds::api::apps::v1::DaemonSet;
 use proto::kinds::api::core::v1::{Node, PodSpec, Taint, Toleration};
-use proto::scheduling::node_selector::required_matches;
-use proto::scheduling::tolerations::untolerated;
 
 /// Whether a pod of a DaemonSet runs on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

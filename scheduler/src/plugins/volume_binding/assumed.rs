@@ -3,12 +3,12 @@
 //! Corresponds to the assume caches in pkg/scheduler/framework/plugins/volumebinding/binder.go.
 
 use super::node_volumes::NodeVolumes;
+use component_helpers::volumes::annotations::{SELECTED_NODE, annotate, has_annotation};
+use component_helpers::volumes::binding::referring_to;
+use component_helpers::volumes::{claims, persistent_volumes};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::annotations::{SELECTED_NODE, annotate, has_annotation};
-use proto::volumes::binding::referring_to;
-use proto::volumes::{claims, persistent_volumes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -8,11 +8,11 @@ use super::node_volumes::{NodeVolumes, is_reachable};
 use crate::pod_info::PodInfo;
 use client::{Client, Error};
 use component_base::env::Env;
+use component_helpers::volumes::annotations::{SELECTED_NODE, annotate, annotation};
+use component_helpers::volumes::binding::referring_to;
+use component_helpers::volumes::{claims, persistent_volumes};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::annotations::{SELECTED_NODE, annotate, annotation};
-use proto::volumes::binding::referring_to;
-use proto::volumes::{claims, persistent_volumes};
 use std::sync::Arc;
 use std::time::Duration;
 

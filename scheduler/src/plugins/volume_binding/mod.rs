@@ -22,12 +22,12 @@ use assumed::Assumed;
 use async_trait::async_trait;
 use client::{Client, Informer, Informers, Lister};
 use component_base::env::Env;
+use component_helpers::volumes::persistent_volumes;
 use node_volumes::NodeVolumes;
 use pod_claims::PodClaims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
-use proto::volumes::persistent_volumes;
 use std::sync::Arc;
 
 const NAME: &str = "VolumeBinding";

@@ -3,14 +3,14 @@
 //! Corresponds to FindPodVolumes in pkg/scheduler/framework/plugins/volumebinding/binder.go.
 
 use super::pod_claims::{PodClaims, WaitingClaim};
+use component_helpers::scheduling::node_selector;
+use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
+use component_helpers::volumes::{claims, matching, persistent_volumes};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm};
 use proto::kinds::api::storage::v1::CSIStorageCapacity;
 use proto::meta::label_selector;
 use proto::meta::quantity::Quantity;
-use proto::scheduling::node_selector;
-use proto::volumes::annotations::{SELECTED_NODE, annotation};
-use proto::volumes::{claims, matching, persistent_volumes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

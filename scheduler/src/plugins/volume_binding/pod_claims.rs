@@ -6,10 +6,10 @@
 use super::{NAME, Sources};
 use crate::framework::Rejection;
 use crate::pod_info::PodInfo;
+use component_helpers::volumes::claims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::{CSIStorageCapacity, StorageClass};
-use proto::volumes::claims;
 use std::sync::Arc;
 
 /// Phase of a claim whose volume is gone.

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::fixture::{self, Objects, TestCluster, info, node, pod};
+use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
 use node_volumes::{BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE};
-use proto::volumes::annotations::{SELECTED_NODE, annotation};
 use serde_json::{Value, json};
 
 fn with<T: Kind>(mut object: Value, extra: Value) -> T {

@@ -6,11 +6,11 @@
 use crate::volume::claims::{self, STORAGE};
 use crate::volume::volumes;
 use client::{Action, Plan};
+use component_helpers::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES, annotate, has_annotation};
+use component_helpers::volumes::binding::referring_to;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::apimachinery::api::resource::Quantity;
-use proto::volumes::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, YES, annotate, has_annotation};
-use proto::volumes::binding::referring_to;
 use std::collections::BTreeMap;
 
 /// Plans what the two sides lack: the volume's reference, then the claim's, and the claim's status once both are there. The

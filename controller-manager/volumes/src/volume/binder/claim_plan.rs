@@ -6,12 +6,12 @@ use super::bind::{bind, unbound_status};
 use super::provisioning;
 use crate::volume::{claims, volumes};
 use client::{Action, Plan};
+use component_helpers::volumes::annotations::{BOUND_BY_CONTROLLER, SELECTED_NODE, has_annotation};
+use component_helpers::volumes::matching;
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
-use proto::volumes::annotations::{BOUND_BY_CONTROLLER, SELECTED_NODE, has_annotation};
-use proto::volumes::matching;
 use std::sync::Arc;
 
 const PENDING: &str = "Pending";

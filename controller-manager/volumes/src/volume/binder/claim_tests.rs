@@ -4,11 +4,11 @@
 
 use super::claim_plan::{Observed, plan};
 use crate::volume::fixture::{claim, class, completed, in_phase, naming, refer, show, size, volume};
+use component_helpers::volumes::annotations::{SELECTED_NODE, STORAGE_PROVISIONER};
 use controller_base::fixture::{annotate, labels};
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::kinds::metav1::LabelSelector;
-use proto::volumes::annotations::{SELECTED_NODE, STORAGE_PROVISIONER};
 use std::sync::Arc;
 
 fn observed(claim: PersistentVolumeClaim) -> Observed {

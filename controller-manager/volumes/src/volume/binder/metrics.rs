@@ -7,12 +7,12 @@ use super::observe::Listers;
 use crate::volume::claims;
 use component_base::env::Env;
 use component_base::metrics::{Gauges, Histograms, Labels};
+use component_helpers::volumes::annotations::{STORAGE_PROVISIONER, annotation};
 use controller_base::clock;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolumeClaim;
-use proto::volumes::annotations::{STORAGE_PROVISIONER, annotation};
 use std::collections::BTreeMap;
 
 /// Bounds of the durations of storage operations.

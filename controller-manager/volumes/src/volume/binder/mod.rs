@@ -4,7 +4,7 @@
 //! claims that choose one volume, the server accepts one. Then the claim gets `volumeName`, and then both get their phase.
 //! Each round plans what the caches lack, so it may end after any of these writes.
 //!
-//! Read `proto::volumes::matching` (which volume fits), then `bind`, `claim_plan`, `volume_plan`. Corresponds to
+//! Read `component_helpers::volumes::matching` (which volume fits), then `bind`, `claim_plan`, `volume_plan`. Corresponds to
 //! pkg/controller/volume/persistentvolume.
 
 pub mod bind;

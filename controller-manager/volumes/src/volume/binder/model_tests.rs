@@ -8,10 +8,10 @@ use crate::volume::fixture::{claim, in_phase, volume};
 use crate::volume::{claims, volumes};
 use client::{Action, Plan};
 use component_base::rng::Random;
+use component_helpers::volumes::matching;
 use controller_base::fixture::annotate;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::matching;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -260,7 +260,7 @@ fn the_model_notices_a_retained_volume_that_is_given_away() {
         annotate(&mut owner, &[]);
         model.server.claims = BTreeMap::from([(owner.key(), owner.clone())]);
         let mut bound = model.server.volumes["v0"].clone();
-        bound.spec.get_or_insert_default().claim_ref = Some(proto::volumes::binding::reference(&owner));
+        bound.spec.get_or_insert_default().claim_ref = Some(component_helpers::volumes::binding::reference(&owner));
         model.put_volume(&bound.encode(), false);
     }
 }

@@ -7,12 +7,12 @@ use crate::volume::claims::{self, CLAIMS_BY_VOLUME, UNBOUND_BY_CLASS};
 use crate::volume::pods::{self, PODS_BY_CLAIM};
 use crate::volume::volumes::{self, FREE_BY_CLASS, VOLUMES_BY_CLAIM};
 use client::{Event, Lister, WorkQueue};
+use component_helpers::volumes::annotations::{BETA_IS_DEFAULT_CLASS, IS_DEFAULT_CLASS, annotation};
+use component_helpers::volumes::matching;
 use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::StorageClass;
-use proto::volumes::annotations::{BETA_IS_DEFAULT_CLASS, IS_DEFAULT_CLASS, annotation};
-use proto::volumes::matching;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@
 
 use crate::volume::claims;
 use client::{Action, Plan};
+use component_helpers::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotate, annotation};
 use controller_base::actions;
 use proto::kinds::api::core::v1::PersistentVolumeClaim;
 use proto::kinds::api::storage::v1::StorageClass;
-use proto::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotate, annotation};
 
 /// Provisioners that were part of Kubernetes, and the drivers that took their place.
 const SUCCESSORS: [(&str, &str); 7] = [

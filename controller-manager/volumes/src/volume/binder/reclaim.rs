@@ -9,10 +9,10 @@
 use super::bind::phase;
 use crate::volume::volumes;
 use client::Plan;
+use component_helpers::volumes::annotations::{PROVISIONED_BY, annotation};
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
-use proto::volumes::annotations::{PROVISIONED_BY, annotation};
 
 /// Folder of the hostPath volumes that the controller manager may delete.
 const DELETABLE_HOST_PATHS: &str = "/tmp/";

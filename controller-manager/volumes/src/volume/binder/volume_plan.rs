@@ -6,10 +6,10 @@ use super::bind::{phase, unbind};
 use super::reclaim;
 use crate::volume::{claims, volumes};
 use client::Plan;
+use component_helpers::volumes::annotations::{PROVISIONED_BY, has_annotation};
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::annotations::{PROVISIONED_BY, has_annotation};
 use std::sync::Arc;
 
 #[derive(Debug)]

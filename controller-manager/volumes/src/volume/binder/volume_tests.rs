@@ -5,9 +5,9 @@
 
 use super::volume_plan::{Observed, plan};
 use crate::volume::fixture::{claim, completed, in_phase, refer, show, volume};
+use component_helpers::volumes::annotations::{BOUND_BY_CONTROLLER, PROVISIONED_BY, YES};
 use controller_base::fixture::annotate;
 use proto::kinds::api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::annotations::{BOUND_BY_CONTROLLER, PROVISIONED_BY, YES};
 use std::sync::Arc;
 
 fn round(volume: PersistentVolume, claim: Option<PersistentVolumeClaim>) -> String {

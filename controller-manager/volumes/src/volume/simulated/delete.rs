@@ -9,13 +9,13 @@ use super::{FINALIZER, PROVISIONER};
 use crate::volume::volumes;
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, Plan, ReconcileError, apply};
+use component_helpers::volumes::annotations::{PROVISIONED_BY, annotation};
+use component_helpers::volumes::volume_files;
 use controller_base::actions;
 use controller_base::context::Actor;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
-use proto::volumes::annotations::{PROVISIONED_BY, annotation};
-use proto::volumes::volume_files;
 use std::sync::Arc;
 
 #[derive(Debug)]

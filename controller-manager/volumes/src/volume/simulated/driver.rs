@@ -9,12 +9,12 @@ use super::{DRIVER, PROVISIONER};
 use crate::volume::volumes;
 use client::{ApplyError, Lister, Plan, apply};
 use component_base::rng::Random;
+use component_helpers::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotation};
 use controller_base::context::Actor;
 use controller_base::descriptor::Setup;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::{StorageClass, VolumeAttributesClass};
-use proto::volumes::annotations::{BETA_STORAGE_PROVISIONER, STORAGE_PROVISIONER, annotation};
 
 pub struct Driver {
     pub claims: Lister<PersistentVolumeClaim>,

@@ -5,6 +5,8 @@
 use super::parameters::Parameters;
 use super::{DRIVER, FINALIZER, PROVISIONER, zone};
 use crate::volume::claims::{self, STORAGE};
+use component_helpers::volumes::annotations::PROVISIONED_BY;
+use component_helpers::volumes::binding;
 use proto::Kind;
 use proto::kinds::api::core::v1::{
     CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
@@ -12,8 +14,6 @@ use proto::kinds::api::core::v1::{
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::kinds::metav1::ObjectMeta;
-use proto::volumes::annotations::PROVISIONED_BY;
-use proto::volumes::binding;
 use std::collections::BTreeMap;
 
 /// Returns the name of the volume that is made for a claim. It depends on nothing else, so that it is made once.

@@ -10,6 +10,7 @@ use super::{PROVISIONER, delete, made, zone};
 use crate::volume::{claims, volumes};
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, ListOptions, Plan, ReconcileError};
+use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
 use controller_base::actions;
 use controller_base::context::Actor;
 use jiff::Timestamp;
@@ -17,7 +18,6 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
 use proto::meta::quantity::Quantity;
-use proto::volumes::annotations::{SELECTED_NODE, annotation};
 use std::sync::Arc;
 
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 use super::DRIVER;
 use crate::volume::{claims, volumes};
 use client::Lister;
+use component_helpers::volumes::volume_files;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::volumes::volume_files;
 use std::sync::Arc;
 
 const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";

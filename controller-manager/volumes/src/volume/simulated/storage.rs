@@ -4,7 +4,7 @@
 //! in the memory of the nodes' process: nothing of a volume is left to delete, and none can be cloned.
 
 use component_base::env::Env;
-use proto::volumes::volume_files::{LOCK, folder_of};
+use component_helpers::volumes::volume_files::{LOCK, folder_of};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};

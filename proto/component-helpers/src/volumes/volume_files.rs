@@ -3,9 +3,9 @@
 //! Corresponds to the volume handle that a CSI driver gives its volumes. The nodes write the files; the driver's part in the
 //! controller manager copies and deletes them.
 
-use crate::Kind;
-use crate::kinds::api::core::v1::PersistentVolume;
 use crate::volumes::csi_volume::{CsiVolume, SIMULATED_DRIVER};
+use proto::Kind;
+use proto::kinds::api::core::v1::PersistentVolume;
 
 /// File in the folder of a volume. Whoever adds or removes names there holds a lock on it.
 pub const LOCK: &str = "lock";

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
-use crate::Kind;
-use crate::kinds::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only field that `matchFields` may name.

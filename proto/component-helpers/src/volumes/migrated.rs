@@ -2,8 +2,8 @@
 //!
 //! Corresponds to k8s.io/csi-translation-lib/plugins.
 
-use crate::kinds::Kind;
-use crate::kinds::api::core::v1::{AzureFilePersistentVolumeSource, PersistentVolume};
+use proto::kinds::Kind;
+use proto::kinds::api::core::v1::{AzureFilePersistentVolumeSource, PersistentVolume};
 
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 /// Labels with the zone of a volume; the second is the older one.

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to GetVolumeName of pkg/volume/csi/csi_plugin.go and GetUniqueVolumeName of pkg/volume/util.
 
-use crate::kinds::api::core::v1::{Node, PersistentVolume};
-use crate::kinds::api::storage::v1::CSIDriver;
 use crate::volumes::migrated;
+use proto::kinds::api::core::v1::{Node, PersistentVolume};
+use proto::kinds::api::storage::v1::CSIDriver;
 
 /// Name of the plugin that begins the names of all volumes of CSI drivers.
 const PLUGIN: &str = "kubernetes.io/csi/";
@@ -82,7 +82,7 @@ pub fn claim_key(volume: &PersistentVolume) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kind;
+    use proto::kinds::Kind;
     use serde_json::json;
 
     #[test]

@@ -3,9 +3,9 @@
 //! Corresponds to k8s.io/component-helpers/storage/volume/helpers.go.
 
 use super::annotations::{BETA_STORAGE_CLASS, BIND_COMPLETED, annotation, has_annotation};
-use crate::kinds::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus};
-use crate::kinds::api::storage::v1::StorageClass;
-use crate::meta::quantity::Quantity;
+use proto::kinds::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus};
+use proto::kinds::api::storage::v1::StorageClass;
+use proto::meta::quantity::Quantity;
 
 /// The resource that a claim requests and a volume has.
 pub const STORAGE: &str = "storage";

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the constants of k8s.io/component-helpers/storage/volume/pv_helpers.go.
 
-use crate::Kind;
+use proto::Kind;
 
 /// On a claim: it was bound completely once. What it then lacks is lost.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -4,9 +4,9 @@
 
 use super::annotations::{BETA_STORAGE_CLASS, annotation};
 use super::claims::STORAGE;
-use crate::Kind;
-use crate::kinds::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
-use crate::meta::quantity::Quantity;
+use proto::Kind;
+use proto::kinds::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use proto::meta::quantity::Quantity;
 
 pub const AVAILABLE: &str = "Available";
 pub const BOUND: &str = "Bound";

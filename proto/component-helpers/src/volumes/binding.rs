@@ -2,10 +2,10 @@
 //!
 //! Corresponds to GetBindVolumeToClaim in k8s.io/component-helpers/storage/volume/pv_helpers.go.
 
-use crate::Kind;
-use crate::kinds::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 use crate::volumes::annotations::{BOUND_BY_CONTROLLER, YES, annotate};
 use crate::volumes::persistent_volumes as volumes;
+use proto::Kind;
+use proto::kinds::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
 /// Returns the reference to a claim that its volume has.
 pub fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {

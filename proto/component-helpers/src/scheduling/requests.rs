@@ -2,9 +2,9 @@
 //!
 //! Corresponds to k8s.io/component-helpers/resource.PodRequests and to framework.Resource of pkg/scheduler.
 
-use crate::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
-use crate::kinds::apimachinery::api::resource::Quantity as WireQuantity;
-use crate::meta::quantity::Quantity;
+use proto::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
+use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
 

@@ -6,10 +6,10 @@
 //! Deviation: a volume that is reserved for the claim comes before all others. In Kubernetes, a volume with fewer access modes
 //! comes before one that is reserved.
 
-use crate::Kind;
-use crate::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use crate::meta::label_selector;
 use crate::volumes::{claims, persistent_volumes as volumes};
+use proto::Kind;
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use proto::meta::label_selector;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns why a volume cannot be bound to a claim, in the words of the event VolumeMismatch; `None` if it can.

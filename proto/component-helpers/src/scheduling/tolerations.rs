@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/component-helpers/scheduling/corev1/helpers.go.
 
-use crate::kinds::api::core::v1::{Taint, Toleration};
+use proto::kinds::api::core::v1::{Taint, Toleration};
 
 /// Returns whether a toleration matches a taint. An empty key or effect matches all.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
