@@ -205,7 +205,7 @@ mod tests {
     use crate::Config;
     use crate::config::StoreKind;
     use crate::service_on;
-    use crate::testing::Api;
+    use crate::testing::{Api, Command};
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use clap::Parser;
@@ -216,14 +216,8 @@ mod tests {
     use serde_json::{Value, json};
     use storage::memory::Memory;
 
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        config: Config,
-    }
-
     async fn started(flags: &[&str]) -> Api {
-        Api::with(Command::parse_from([&["apiserver"], flags].concat()).config).await
+        Api::with_flags(flags).await
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::answer_memory::AnswerMemory;
 use crate::bootstrap::kubernetes_service::KubernetesService;
 use crate::bootstrap::plugin_registry::PluginRegistry;
+use crate::bootstrap::storage_versions::StorageVersions;
 use crate::bootstrap::{self, Bootstrap, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
@@ -108,16 +109,17 @@ struct Settings {
     served: Arc<Catalogue>,
     service_network: ServiceNetwork,
     cors: Cors,
+    gates: Gates,
 }
 
 impl Settings {
     fn read(config: Config, env: &Env) -> Result<Self, Error> {
-        let catalogue = Catalogue::builtin();
+        let (catalogue, gates) = (Catalogue::complete(), Gates::new(config.original.enabled_gates()));
         config.store_kind().map_err(Error::StoreFlags)?;
         allocation::check_ranges(&config.service_cluster_ip_range).map_err(Error::ServiceRanges)?;
         runtime_config::check(&config.runtime_config, config.enable_priority_and_fairness)?;
         Ok(Self {
-            served: runtime_config::served(&catalogue, &config.runtime_config)?,
+            served: runtime_config::served(&catalogue, &config.runtime_config, &gates)?,
             service_network: ServiceNetwork::new(
                 &config.service_cluster_ip_range,
                 allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
@@ -126,6 +128,7 @@ impl Settings {
             files: Files::read(&config, env)?,
             catalogue,
             config,
+            gates,
         })
     }
 }
@@ -156,17 +159,17 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
 
 /// Builds the parts of a server, and starts its background loops.
 fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
-    let Settings { config, files, catalogue, served, service_network, cors } = settings;
+    let Settings { config, files, catalogue, served, service_network, cors, gates } = settings;
     let Files { encryption, clients, authentication, .. } = files;
     let names = catalogue.rows().iter().filter_map(|row| {
         let stored = row.storage_version();
         Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
     });
     let storage: Arc<dyn Storage> = Metered::new(&env, storage, names);
-    let gates = Gates::new(config.original.enabled_gates());
     let registry = Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network, gates);
     let registry = Arc::new(registry);
-    for resource in catalogue.rows() {
+    // What stands behind a gate has no watch cache unless it is served.
+    for resource in catalogue.rows().iter().filter(|row| row.gate.is_none() || served.serves(row)) {
         if let Some(row) = registry.start_row(resource.clone(), crd::strategies::of(resource)) {
             registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));
         }
@@ -175,7 +178,7 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
         env.spawn(key_change::run(env.clone(), encryption, registry.clone()));
     }
     let objects = Arc::new(AuthorizerObjects::new(authorizer_caches(&registry)));
-    let authorization = Authorization::new(files.authorizers, objects, roles::node_rules());
+    let authorization = Authorization::new(files.authorizers, objects, roles::node_rules(&registry.gates));
     let authorization = Arc::new(authorization.with_policies(files.policies));
     if let Some(path) = &config.authorization.authorization_config {
         env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
@@ -266,6 +269,7 @@ fn start_loops(
         upkeep: upkeep.clone(),
         cluster_authentication_info,
         kubernetes_service,
+        storage_versions: StorageVersions::new(&server.config),
         ended: bootstrap_ended.clone(),
     };
     if let Some(path) = server.config.issuers.authentication_config.clone() {

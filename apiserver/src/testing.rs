@@ -4,6 +4,7 @@ use crate::config::{Config, StoreKind};
 use crate::start::{ApiServer, service_on};
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
+use clap::Parser;
 use component_base::env::Env;
 use component_base_testing::fixtures;
 use http::{HeaderMap, Method, Request, header};
@@ -22,6 +23,13 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 const POLL_PERIOD: Duration = Duration::from_millis(10);
 /// Checks of a condition before a test fails.
 const MAX_POLLS: usize = 2000;
+
+/// A command line with the flags of a server.
+#[derive(clap::Parser)]
+pub struct Command {
+    #[command(flatten)]
+    pub config: Config,
+}
 
 pub struct Api {
     pub server: ApiServer,
@@ -52,6 +60,11 @@ impl Api {
     /// Starts a server with default settings, and waits until it is ready.
     pub async fn start() -> Self {
         Self::with(Config::default()).await
+    }
+
+    /// Starts a server with these flags, and waits until it is ready.
+    pub async fn with_flags(flags: &[&str]) -> Self {
+        Self::with(Command::parse_from([&["apiserver"], flags].concat()).config).await
     }
 
     /// Starts a server with other settings, on a memory store of its own, and waits until it is ready.

@@ -34,6 +34,9 @@ pub mod tls_policy;
 mod named_certificates;
 pub mod dial;
 
+// The status of StorageVersions, which API servers and a controller write.
+pub mod storage_version;
+
 // Serving.
 pub mod http;
 pub mod serving;

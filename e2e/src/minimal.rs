@@ -1,5 +1,6 @@
 //! Makes the smallest valid object of each kind, for tests that cover every kind.
 
+use component_base_testing::fixtures;
 use proto::resources::Served;
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ pub fn object_name(kind: &str, name: &str) -> String {
         "APIService" => format!("v1.{name}.example.com"),
         "CustomResourceDefinition" => format!("{name}s.example.com"),
         "IPAddress" => "10.0.0.200".to_owned(),
+        "StorageVersion" => format!("example.com.{name}"),
         _ => name.to_owned(),
     }
 }
@@ -38,6 +40,15 @@ fn content(kind: &str, name: &str) -> Value {
             "signerName": "example.com/signer", "usages": ["client auth"], "request": CERTIFICATE_REQUEST}}),
         "ClusterRoleBinding" | "RoleBinding" => json!({"roleRef": {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}),
+        "ClusterTrustBundle" => json!({"spec": {"trustBundle": fixtures::authority_pem()}}),
+        "DeviceTaintRule" => json!({"spec": {"taint": {"key": "example.com/broken", "effect": "NoSchedule"}}}),
+        "PodCertificateRequest" => json!({"spec": {
+            "signerName": "example.com/signer", "podName": "p", "podUID": "1", "serviceAccountName": "default",
+            "serviceAccountUID": "2", "nodeName": "n", "nodeUID": "3", "stubPKCS10Request": BARE_REQUEST}}),
+        "PodGroup" => json!({"spec": {"schedulingPolicy": {"basic": {}}}}),
+        "StorageVersion" => json!({"spec": {}}),
+        "StorageVersionMigration" => json!({"spec": {"resource": {"group": "", "resource": "nothings"}}}),
+        "Workload" => json!({"spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}}),
         "ControllerRevision" => json!({"revision": 1, "data": {"a": "b"}}),
         "CronJob" => json!({"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}}),
         "CSIDriver" | "DeviceClass" | "Ingress" | "PersistentVolumeClaim" => json!({"spec": spec_of(kind)}),
@@ -122,6 +133,9 @@ fn event(served: &Served, name: &str, namespace: &str) -> Value {
     value["type"] = json!("Normal");
     value
 }
+
+/// The same request without the lines of PEM.
+pub const BARE_REQUEST: &str = "MIHHMHACAQAwDjEMMAoGA1UEAwwDYWRhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAELO1as6FkMyDhfxJpEXow+L0TL8Wbx/FT6/H0J/IW2J7/cKPeEOwKce4jPidrYO0fztCXgYynqDpTrRckzISXz6AAMAoGCCqGSM49BAMCA0cAMEQCIC1KWUwUNjdrQtxcdEDLPWQ+NXh//jCWD13FTMS4CcicAiBm8WEG1L0CsVejeUXUkeerbMGulUuNo7Teflu5dEhXGw==";
 
 /// A certificate request (PEM in base64) whose key was not kept.
 pub const CERTIFICATE_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXUmhNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFTE8xYXM2RmtNeURoZnhKcEVYb3crTDBUTDhXYngvRlQ2L0gwSi9JVzJKNy9jS1BlRU93S2NlNGpQaWRyCllPMGZ6dENYZ1l5bnFEcFRyUmNreklTWHo2QUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJQzFLV1V3VU5qZHIKUXR4Y2RFRExQV1ErTlhoLy9qQ1dEMTNGVE1TNENjaWNBaUJtOFdFRzFMMENzVmVqZVVYVWtlZXJiTUd1bFV1TgpvN1RlZmx1NWRFaFhHdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";

@@ -129,7 +129,10 @@ kinds! {
     api::autoscaling::v2::HorizontalPodAutoscaler, true;
     api::batch::v1::CronJob, true;
     api::batch::v1::Job, true;
+    api::apiserverinternal::v1alpha1::StorageVersion, false;
     api::certificates::v1::CertificateSigningRequest, false;
+    api::certificates::v1beta1::ClusterTrustBundle, false;
+    api::certificates::v1beta1::PodCertificateRequest, true;
     api::coordination::v1::Lease, true;
     api::discovery::v1::EndpointSlice, true;
     api::networking::v1::IPAddress, false;
@@ -141,12 +144,14 @@ kinds! {
     api::rbac::v1::Role, true;
     api::rbac::v1::RoleBinding, true;
     api::scheduling::v1::PriorityClass, false;
+    api::storagemigration::v1beta1::StorageVersionMigration, false;
     api::storage::v1::CSIDriver, false;
     api::storage::v1::CSINode, false;
     api::storage::v1::CSIStorageCapacity, true;
     api::storage::v1::StorageClass, false;
     api::storage::v1::VolumeAttributesClass, false;
     api::storage::v1::VolumeAttachment, false;
+    api::resource::v1beta2::DeviceTaintRule, false;
     api::resource::v1::ResourceClaim, true;
     api::resource::v1::ResourceClaimTemplate, true;
     api::resource::v1::ResourceSlice, false;
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn typed_kinds_agree_with_the_table() {
         for (gvk, gvr, namespaced) in all() {
-            let target = Catalogue::builtin().by_gvr(&gvr).unwrap_or_else(|| panic!("{gvr} has a row"));
+            let target = Catalogue::complete().by_gvr(&gvr).unwrap_or_else(|| panic!("{gvr} has a row"));
             assert_eq!((target.gvk(), target.row.is_namespaced()), (gvk, namespaced));
         }
     }

@@ -20,6 +20,7 @@ pub const CRATES: &[&str] = &[
     "apiserver/remote",
     "apiserver/access",
     "apiserver/admission",
+    "apiserver/field-checks",
     "apiserver/strategy",
     "apiserver/registry",
     "apiserver/flow-control",

@@ -10,7 +10,9 @@ use crate::dynamic::policies::validating::ValidatingAdmissionPolicy;
 use crate::dynamic::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use crate::metrics::chain::AdmissionMeter;
 use crate::plugins::always::{AlwaysAdmit, AlwaysDeny};
-use crate::plugins::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use crate::plugins::certificates::{
+    CertificateApproval, CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest,
+};
 use crate::plugins::default_class::{DefaultIngressClass, DefaultStorageClass};
 use crate::plugins::deny_service_external_ips::DenyServiceExternalIPs;
 use crate::plugins::event_rate_limit;
@@ -122,7 +124,7 @@ const ROWS: &[Row] = &[
     on("RuntimeClass", CREATE, |_| Arc::new(RuntimeClass)),
     on("CertificateApproval", UPDATE, |parts| Arc::new(CertificateApproval(parts.authorization.clone()))),
     on("CertificateSigning", UPDATE, |parts| Arc::new(CertificateSigning(parts.authorization.clone()))),
-    absent("ClusterTrustBundleAttest"),
+    on("ClusterTrustBundleAttest", SAVE, |parts| Arc::new(ClusterTrustBundleAttest(parts.authorization.clone()))),
     on("CertificateSubjectRestriction", CREATE, |_| Arc::new(CertificateSubjectRestriction)),
     on("DefaultIngressClass", CREATE, |_| Arc::new(DefaultIngressClass)),
     off("DenyServiceExternalIPs", SAVE, |_| Arc::new(DenyServiceExternalIPs)),

@@ -47,7 +47,7 @@ impl Lookup for Objects {
     }
 
     fn kind(&self, gvk: &Gvk) -> Option<Target> {
-        Catalogue::builtin().by_gvk(gvk)
+        Catalogue::complete().by_gvk(gvk)
     }
 
     async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status> {
@@ -207,7 +207,7 @@ impl Write {
 
     /// Calls `look` with the attributes of the write.
     pub async fn see(self, look: impl AsyncFnOnce(&mut Attributes<'_>) -> Result<(), Status>) -> Outcome {
-        let catalogue = Catalogue::builtin();
+        let catalogue = Catalogue::complete();
         let target = match self.version.as_str() {
             "" => catalogue.by_group_resource(&self.group, &self.resource),
             version => catalogue.by_gvr(&Gvr::new(self.group.as_str(), version, self.resource.as_str())),

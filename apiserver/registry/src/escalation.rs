@@ -1,19 +1,23 @@
-//! Escalation checks: a user without `escalate` or `bind` cannot grant permissions that they do not hold, and a user
-//! without `create` cannot create an object by an update.
+//! Escalation checks: a user without `escalate` or `bind` cannot grant permissions that they do not hold, a user without
+//! `sign` cannot issue the certificate of a pod, and a user without `create` cannot create an object by an update.
 //!
-//! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
+//! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased, and to the status strategy
+//! of pkg/registry/certificates/podcertificaterequest.
 
 use super::Result;
 use super::mutation::Mutation;
 use access::authz::rules::{Rule, uncovered};
 use access::authz::{Attributes, Authorization, Decision};
 use proto::Status;
+use proto::meta::status::FieldError;
 use request::UserInfo;
 use serde_json::Value;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
 
-/// Authorizes the content of a role or binding: it may not grant permissions that its writer lacks.
+/// Authorizes the content of a role or binding, which may not grant permissions that its writer lacks, and the certificate of
+/// a pod, which only those who may sign for the signer issue.
 pub async fn authorize(
     authorization: &Authorization,
     mutation: &Mutation<'_>,
@@ -21,6 +25,9 @@ pub async fn authorize(
     old: Option<&Value>,
 ) -> Result<()> {
     let served = mutation.served();
+    if (served.group.as_ref(), served.resource.as_ref()) == (CERTIFICATES, "podcertificaterequests") {
+        return authorize_certificate(authorization, mutation, object, old).await;
+    }
     if served.group != GROUP || mutation.user.in_group(request::user_info::MASTERS) {
         return Ok(());
     }
@@ -49,6 +56,30 @@ pub async fn authorize(
         _ => return Ok(()),
     };
     confirm(authorization, mutation, object, &granted)
+}
+
+async fn authorize_certificate(
+    authorization: &Authorization,
+    mutation: &Mutation<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<()> {
+    let chain = |object: &Value| text(object, "/status/certificateChain").to_owned();
+    let Some(old) = old.filter(|old| mutation.subresource == "status" && chain(old) != chain(object)) else {
+        return Ok(());
+    };
+    let signer = text(old, "/spec/signerName");
+    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    for name in [signer, &domain] {
+        let signers = Attributes::of_resource(mutation.user, "sign", CERTIFICATES, "signers");
+        if authorization.allows(&Attributes { name, ..signers }).await {
+            return Ok(());
+        }
+    }
+    let user = &mutation.user.name;
+    let why = format!("User {user:?} is not permitted to \"sign\" for signer {signer:?}");
+    let error = FieldError::forbidden("spec.signerName", why);
+    Err(Status::invalid(CERTIFICATES, &mutation.served().kind, name_of(old), &[error]).into())
 }
 
 /// Authorizes the verb `create` for an update that creates its object.

@@ -2,6 +2,7 @@
 
 use super::attempt::{Attempt, Live, Progress};
 use super::mutation::{Mutation, Written};
+use super::stored::has_old_version;
 use super::{Error, Phase, Registry, Result, reset_fields};
 use admission::Operation;
 use patch::apply;
@@ -283,13 +284,18 @@ pub(super) async fn store_changed(attempt: &mut Attempt<'_, '_>) -> Progress {
 }
 
 impl Registry {
-    /// Tells whether an unchanged object must be written all the same, because it is encrypted with an old key.
+    /// Tells whether an unchanged object must be written all the same, because it is encrypted with an old key, or stored in an
+    /// old version.
     async fn is_stale(&self, row: &super::row::Row, key: &str) -> Result<bool> {
-        if !row.transformer.is_configured() {
+        let has_versions = row.resource.served.len() > 1;
+        if !row.transformer.is_configured() && !has_versions {
             return Ok(false);
         }
         let entry = self.storage.get(key).await?.entry;
-        Ok(entry.is_some_and(|entry| row.transformer.is_stale(&entry.value)))
+        Ok(entry.is_some_and(|entry| {
+            let is_old = || has_old_version(&row.resource, &row.transformer, &entry);
+            row.transformer.is_stale(&entry.value) || has_versions && is_old()
+        }))
     }
 
     /// Runs validating admission on the object as it will be stored, converted to the request's version.

@@ -35,6 +35,13 @@ pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer
     })
 }
 
+/// Returns whether a value is stored in another version than the present storage version.
+pub fn has_old_version(resource: &Resource, transformer: &Transformer, entry: &Entry) -> bool {
+    let stored = transformer.open(&entry.key, &entry.value).ok();
+    let parsed = stored.and_then(|stored| json::parse(&stored).ok());
+    parsed.is_some_and(|parsed| parsed.value["apiVersion"] != resource.storage_version().api_version())
+}
+
 /// Finds the version that a value is stored in. It may be older than the current storage version.
 fn version_of(resource: &Resource, versions: &[String], value: &Value) -> Result<usize, String> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -183,7 +183,7 @@ fn decoded(document: Document<'_>) -> Value {
     let text = |key: &str| named[key].as_str().unwrap_or_default();
     let (group, version) = split_api_version(text("apiVersion"));
     let gvk = Gvk::new(group, version, text("kind"));
-    let schema = match Catalogue::builtin().by_gvk(&gvk) {
+    let schema = match Catalogue::complete().by_gvk(&gvk) {
         Some(target) => target.served().schema.clone(),
         // DeleteOptions are sent to every resource. The other kinds are those of subresources.
         None if gvk.kind == "DeleteOptions" => builtin_type("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"),

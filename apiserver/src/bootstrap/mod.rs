@@ -13,6 +13,7 @@ pub mod plugin_registry;
 pub mod role_repair;
 pub mod roles;
 pub mod shared_flags;
+pub mod storage_versions;
 
 use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authn::legacy_token::day_of;
@@ -22,6 +23,7 @@ use registry::own_write::ensure;
 use registry::post_start::{Hook, Milestone};
 use registry::upkeep::Upkeep;
 use std::time::Duration;
+use storage_versions::StorageVersions;
 use tokio_util::sync::CancellationToken;
 
 /// Pause after a failed round.
@@ -36,6 +38,7 @@ pub struct Bootstrap {
     pub upkeep: Upkeep,
     pub cluster_authentication_info: ClusterAuthenticationInfo,
     pub kubernetes_service: KubernetesService,
+    pub storage_versions: StorageVersions,
     /// Cancelled when [`Bootstrap::run`] returns.
     pub ended: CancellationToken,
 }
@@ -95,7 +98,7 @@ impl Bootstrap {
                 ensure(registry, "scheduling.k8s.io", "priorityclasses", class).await?;
             }
             hooks.finished(Hook::SystemPriorityClasses);
-            for object in roles::objects() {
+            for object in roles::objects(&registry.gates) {
                 role_repair::reconcile(registry, object).await?;
             }
             hooks.finished(Hook::BootstrapRoles);
@@ -108,6 +111,6 @@ impl Bootstrap {
         hooks.finished(Hook::ClusterAuthenticationInfo);
         self.kubernetes_service.reconcile(registry, hooks).await?;
         hooks.finished(Hook::BootstrapController);
-        Ok(())
+        self.storage_versions.reconcile(registry, env.wall()).await
     }
 }

@@ -32,6 +32,8 @@ enum Of {
 
 const SLICES: Of = Of::Resource("resource.k8s.io", "resourceslices");
 const CLAIMS: Of = Of::Resource("resource.k8s.io", "resourceclaims");
+const GROUPS: Of = Of::Resource("scheduling.k8s.io", "podgroups");
+const WORKLOADS: Of = Of::Resource("scheduling.k8s.io", "workloads");
 
 const GATED: &[Gated] = &[
     Gated {
@@ -85,6 +87,32 @@ const GATED: &[Gated] = &[
         paths: &["containers[].lifecycle?.stopSignal", "initContainers[].lifecycle?.stopSignal"],
     },
     Gated { gate: "GenericWorkload", of: Of::PodSpec, paths: &["schedulingGroup"] },
+    Gated {
+        gate: "WorkloadAwarePreemption",
+        of: GROUPS,
+        paths: &["spec.disruptionMode", "spec.priorityClassName", "spec.priority"],
+    },
+    Gated {
+        gate: "WorkloadAwarePreemption",
+        of: WORKLOADS,
+        paths: &[
+            "spec.podGroupTemplates[].disruptionMode",
+            "spec.podGroupTemplates[].priorityClassName",
+            "spec.podGroupTemplates[].priority",
+        ],
+    },
+    Gated { gate: "TopologyAwareWorkloadScheduling", of: GROUPS, paths: &["spec.schedulingConstraints"] },
+    Gated {
+        gate: "TopologyAwareWorkloadScheduling",
+        of: WORKLOADS,
+        paths: &["spec.podGroupTemplates[].schedulingConstraints"],
+    },
+    Gated {
+        gate: "DRAWorkloadResourceClaims",
+        of: GROUPS,
+        paths: &["spec.resourceClaims", "status.resourceClaimStatuses"],
+    },
+    Gated { gate: "DRAWorkloadResourceClaims", of: WORKLOADS, paths: &["spec.podGroupTemplates[].resourceClaims"] },
     Gated {
         gate: "ResourceHealthStatus",
         of: Of::Resource("", "pods"),

@@ -30,7 +30,7 @@ impl Kind {
     fn of(strategy_of: StrategyOf, object: &Value) -> Self {
         let (group, version) = proto::gvk::split_api_version(object["apiVersion"].as_str().unwrap_or_default());
         let gvk = proto::Gvk::new(group, version, object["kind"].as_str().unwrap_or_default());
-        let target = Catalogue::builtin().by_gvk(&gvk).unwrap_or_else(|| panic!("no kind {gvk}"));
+        let target = Catalogue::complete().by_gvk(&gvk).unwrap_or_else(|| panic!("no kind {gvk}"));
         let strategy = strategy_of(&target.row);
         Self { target, strategy, gates: Gates::default() }
     }

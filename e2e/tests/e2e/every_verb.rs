@@ -7,11 +7,19 @@ use e2e::apiserver::ApiServer;
 use e2e::minimal;
 use e2e::raw_request::RawRequest;
 use e2e::store::Store;
+use orrery::up::data_dir::DataDir;
 use proto::Gvr;
 use proto::resources::{Catalogue, Target, Verb};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+/// Flags that switch on every version, and every gate before a kind.
+const EVERYTHING: &[&str] = &[
+    "--runtime-config=api/all=true",
+    "--feature-gates=ClusterTrustBundle=true,DRADeviceTaintRules=true,GenericWorkload=true,PodCertificateRequest=true,\
+     StorageVersionAPI=true,StorageVersionMigrator=true",
+];
 /// Namespace of the namespaced objects.
 const NAMESPACE: &str = "default";
 /// Label of all objects of one test run.
@@ -295,12 +303,13 @@ async fn discovered(client: &Client) -> Vec<(Gvr, BTreeSet<String>)> {
 
 async fn test_all_kinds(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(program(), directory.path(), store).await;
+    let data_dir = DataDir::open(&directory.path().join("data")).unwrap();
+    let server = ApiServer::start_in(program(), Arc::new(data_dir), store, EVERYTHING).await;
     let client = server.client(&server.admin);
     // Pods need this service account, and the controller that creates it does not run here.
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     client.dynamic(&Gvr::new("", "v1", "serviceaccounts"), NAMESPACE).create(&account).await.unwrap();
-    let (catalogue, mut failures) = (Catalogue::builtin(), Vec::new());
+    let (catalogue, mut failures) = (Catalogue::complete(), Vec::new());
     let discovered = discovered(&client).await;
     assert!(discovered.len() > 60, "discovery has lost resources: {}", discovered.len());
     for (gvr, discovered_verbs) in discovered {

@@ -3,7 +3,7 @@
 //! Corresponds to the RESTMapper and the group list of the aggregator.
 
 use super::groups::{compare_group_versions, compare_groups};
-use super::{Conversion, Resource, Served, builtin};
+use super::{Conversion, Resource, Served, Stability, builtin};
 use crate::gvk::{Gvk, Gvr};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -60,10 +60,20 @@ impl Target {
 }
 
 impl Catalogue {
-    /// Returns the catalogue of the built-in rows alone.
+    /// Returns the catalogue of the built-in rows. It serves what a server without flags serves.
     pub fn builtin() -> Arc<Catalogue> {
-        static BUILTIN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| Arc::new(Catalogue::new(builtin().to_vec())));
+        static BUILTIN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
+            let is_default =
+                |row: &Resource, version: &Served| row.gate.is_none() && version.stability() == Stability::Stable;
+            Arc::new(Catalogue::complete().only(is_default))
+        });
         BUILTIN.clone()
+    }
+
+    /// Returns the catalogue of the built-in rows that serves every version of all of them.
+    pub fn complete() -> Arc<Catalogue> {
+        static COMPLETE: LazyLock<Arc<Catalogue>> = LazyLock::new(|| Arc::new(Catalogue::new(builtin().to_vec())));
+        COMPLETE.clone()
     }
 
     /// Builds a catalogue. If two rows have the same name, the first one wins.
@@ -71,14 +81,14 @@ impl Catalogue {
         Self { rows, ..Self::default() }.only(|_, _| true)
     }
 
-    /// Returns the same rows, but serves only the groups and versions for which `is_served` holds.
-    pub fn only(&self, is_served: impl Fn(&str, &str) -> bool) -> Self {
+    /// Returns the same rows, but serves only the versions for which `is_served` holds.
+    pub fn only(&self, is_served: impl Fn(&Resource, &Served) -> bool) -> Self {
         let mut catalogue = Self { rows: self.rows.clone(), ..Self::default() };
         for row in &catalogue.rows {
             for served in 0..row.served.len() {
                 let target = Target { row: row.clone(), served };
                 let version = target.served();
-                if !version.is_served || !is_served(&version.group, &version.version) {
+                if !version.is_served || !is_served(row, version) {
                     continue;
                 }
                 catalogue.by_gvr.entry(target.gvr()).or_insert_with(|| target.clone());
@@ -104,6 +114,13 @@ impl Catalogue {
         catalogue
     }
 
+    /// Returns whether any version of a row is served.
+    pub fn serves(&self, row: &Arc<Resource>) -> bool {
+        let mut versions = row.served.iter();
+        versions.any(|version| self.by_gvr(&version.gvr()).is_some_and(|target| Arc::ptr_eq(&target.row, row)))
+    }
+
+    /// Returns all rows, also those of which nothing is served.
     pub fn rows(&self) -> &[Arc<Resource>] {
         &self.rows
     }
@@ -193,6 +210,29 @@ mod tests {
             resource.k8s.io/v1
             flowcontrol.apiserver.k8s.io/v1"#]]
         .assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn what_stands_behind_gates_comes_in_the_order_of_discovery_too() {
+        let complete = Catalogue::complete();
+        let is_more = |group: &&GroupVersions| !Catalogue::builtin().groups().contains(group);
+        let shown: Vec<String> = complete
+            .groups()
+            .iter()
+            .filter(is_more)
+            .map(|group| format!("{}/{}", group.group, group.versions.join(",")))
+            .collect();
+        expect_test::expect![[r#"
+            certificates.k8s.io/v1,v1beta1,v1alpha1
+            scheduling.k8s.io/v1,v1alpha2
+            resource.k8s.io/v1,v1beta2,v1alpha3
+            internal.apiserver.k8s.io/v1alpha1
+            storagemigration.k8s.io/v1beta1"#]]
+        .assert_eq(&shown.join("\n"));
+        let gated = |catalogue: &Catalogue| {
+            catalogue.rows().iter().filter(|row| row.gate.is_some() && catalogue.serves(row)).count()
+        };
+        assert_eq!((gated(&complete), gated(&Catalogue::builtin())), (7, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! certificates.k8s.io: requests for signed certificates.
+//! certificates.k8s.io: requests for signed certificates, and certificates to trust.
 //!
 //! Corresponds to pkg/registry/certificates/rest.
 
@@ -6,11 +6,15 @@ use super::columns::read::{int_at, items, str_at};
 use super::columns::{age, name, string, text};
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
-use super::{Column, Resource};
+use super::{Column, Conversion, Resource};
 use crate::meta::time;
 use serde_json::{Value, json};
 
 const CERTIFICATES: Group = Group { name: "certificates.k8s.io", version: "v1", package: "io.k8s.api.certificates.v1" };
+const BETA: Group =
+    Group { name: "certificates.k8s.io", version: "v1beta1", package: "io.k8s.api.certificates.v1beta1" };
+const ALPHA: Group =
+    Group { name: "certificates.k8s.io", version: "v1alpha1", package: "io.k8s.api.certificates.v1alpha1" };
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
@@ -21,7 +25,37 @@ pub(super) fn rows() -> Vec<Resource> {
             .status()
             .columns(columns())
             .selectable(vec![SelectableField::at("spec.signerName")], UnknownField::Plain),
+        BETA.cluster("clustertrustbundles", "ClusterTrustBundle")
+            .gated("ClusterTrustBundle")
+            .columns(vec![
+                name(),
+                text("SignerName", "The signer whose certificates these are.", "/spec/signerName").or("<none>"),
+            ])
+            .selectable(vec![SelectableField::at("spec.signerName")], UnknownField::Plain)
+            .also(&ALPHA, Conversion::Same),
+        BETA.namespaced("podcertificaterequests", "PodCertificateRequest")
+            .gated("PodCertificateRequest")
+            .status()
+            .columns(vec![
+                name(),
+                text("PodName", "The pod that gets the certificate.", "/spec/podName"),
+                text("ServiceAccountName", "The service account of the pod.", "/spec/serviceAccountName"),
+                text("NodeName", "The node of the pod.", "/spec/nodeName"),
+                text("SignerName", "The signer that is asked.", "/spec/signerName"),
+                string("State", "How far the request has come.", |o, _| json!(state(o))),
+            ])
+            .selectable(
+                ["spec.signerName", "spec.podName", "spec.nodeName"].map(SelectableField::at).into(),
+                UnknownField::Plain,
+            ),
     ]
+}
+
+/// Returns `Pending`, `Issued`, `Denied` or `Failed`.
+fn state(request: &Value) -> &str {
+    let conditions = items(request, "/status/conditions").iter();
+    let mut ends = conditions.filter(|it| it["status"] == "True").map(|condition| str_at(condition, "/type"));
+    ends.find(|kind| ["Issued", "Denied", "Failed"].contains(kind)).unwrap_or("Pending")
 }
 
 fn columns() -> Vec<Column> {

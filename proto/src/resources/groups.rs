@@ -34,6 +34,8 @@ const GROUPS: &[(&str, i32)] = &[
     ("discovery.k8s.io", 16200),
     ("resource.k8s.io", 16200),
     ("flowcontrol.apiserver.k8s.io", 16100),
+    ("internal.apiserver.k8s.io", 16000),
+    ("storagemigration.k8s.io", 15800),
 ];
 
 /// The priorities of the groups and versions of custom resources.
@@ -47,6 +49,8 @@ pub fn priority(group: &str, version: &str) -> Priority {
             let version = match (group, version) {
                 ("autoscaling", "v2") => 30,
                 ("", _) => 1,
+                (_, version) if version.contains("alpha") => 9,
+                (_, version) if version.contains("beta") => 12,
                 _ => 15,
             };
             Priority { group: *minimum, version }

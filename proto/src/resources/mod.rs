@@ -15,6 +15,7 @@ mod row;
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
+mod apiserverinternal;
 mod apps;
 mod authentication;
 mod authorization;
@@ -32,6 +33,7 @@ mod rbac;
 mod resource;
 mod scheduling;
 mod storage;
+mod storagemigration;
 
 use crate::gvk::{Gvk, Gvr};
 use crate::object::Object;
@@ -74,6 +76,8 @@ pub struct Resource {
     pub is_followed_by_server: bool,
     /// Whether the objects are removed by themselves, `--event-ttl` after their last write.
     pub expires: bool,
+    /// The feature gate without which no version is served.
+    pub gate: Option<&'static str>,
 }
 
 /// One version under which a row is served.
@@ -107,6 +111,14 @@ pub struct Served {
     /// The wording of the error for any other field.
     pub unknown_field: UnknownField,
     pub conversion: Conversion,
+}
+
+/// How far a version has come. Kubernetes serves alpha and beta versions only where it is asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    Alpha,
+    Beta,
+    Stable,
 }
 
 /// Discovery verbs, in the alphabetical order in which Kubernetes lists them.
@@ -224,6 +236,15 @@ impl Served {
 
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
+    }
+
+    /// Returns how far the version has come, by its name.
+    pub fn stability(&self) -> Stability {
+        match &*self.version {
+            version if version.contains("alpha") => Stability::Alpha,
+            version if version.contains("beta") => Stability::Beta,
+            _ => Stability::Stable,
+        }
     }
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
@@ -348,7 +369,7 @@ impl Resource {
     }
 }
 
-/// Returns the built-in rows: all resources that Kubernetes v1.36 serves by default.
+/// Returns the built-in rows: all resources that Kubernetes v1.36 serves by default, and some that stand behind gates.
 pub fn builtin() -> &'static [Arc<Resource>] {
     static ROWS: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
         let groups = [
@@ -372,6 +393,8 @@ pub fn builtin() -> &'static [Arc<Resource>] {
             discovery::rows(),
             resource::rows(),
             flowcontrol::rows(),
+            apiserverinternal::rows(),
+            storagemigration::rows(),
         ];
         groups.into_iter().flatten().map(Arc::new).collect()
     });

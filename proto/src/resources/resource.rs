@@ -2,13 +2,15 @@
 //!
 //! Corresponds to pkg/registry/resource/rest.
 
-use super::Resource;
 use super::columns::{age, name, read, string, text};
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
+use super::{Conversion, Resource};
 use serde_json::{Value, json};
 
 const RESOURCE: Group = Group { name: "resource.k8s.io", version: "v1", package: "io.k8s.api.resource.v1" };
+const BETA: Group = Group { name: "resource.k8s.io", version: "v1beta2", package: "io.k8s.api.resource.v1beta2" };
+const ALPHA: Group = Group { name: "resource.k8s.io", version: "v1alpha3", package: "io.k8s.api.resource.v1alpha3" };
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
@@ -36,6 +38,12 @@ pub(super) fn rows() -> Vec<Resource> {
                 vec![SelectableField::at("spec.nodeName"), SelectableField::at("spec.driver")],
                 UnknownField::ForGvk,
             ),
+        BETA.cluster("devicetaintrules", "DeviceTaintRule")
+            .gated("DRADeviceTaintRules")
+            .returns_deleted()
+            .status()
+            .columns(vec![name(), age()])
+            .also(&ALPHA, Conversion::Same),
     ]
 }
 

@@ -70,6 +70,7 @@ impl Group {
             returns_deleted: false,
             is_followed_by_server: false,
             expires: false,
+            gate: None,
         }
     }
 }
@@ -102,6 +103,11 @@ impl Resource {
 
     pub(super) fn expires(self) -> Self {
         Self { expires: true, ..self }
+    }
+
+    /// Serves the resource only where a feature gate is on.
+    pub(super) fn gated(self, gate: &'static str) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// Sets the warning that answers each request for the version.

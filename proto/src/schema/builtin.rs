@@ -227,6 +227,7 @@ fn generate_roots(generator: &mut SchemaGenerator) {
         api::admissionregistration::v1: MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
             MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
             ValidatingWebhookConfiguration;
+        api::apiserverinternal::v1alpha1: StorageVersion;
         apiextensions: CustomResourceDefinition;
         apiregistration: APIService;
         api::apps::v1: ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet;
@@ -237,6 +238,8 @@ fn generate_roots(generator: &mut SchemaGenerator) {
         api::autoscaling::v2: HorizontalPodAutoscaler;
         api::batch::v1: CronJob Job;
         api::certificates::v1: CertificateSigningRequest;
+        api::certificates::v1alpha1: ClusterTrustBundle;
+        api::certificates::v1beta1: ClusterTrustBundle PodCertificateRequest;
         api::coordination::v1: Lease;
         api::core::v1: Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
             PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount;
@@ -248,8 +251,12 @@ fn generate_roots(generator: &mut SchemaGenerator) {
         api::policy::v1: Eviction PodDisruptionBudget;
         api::rbac::v1: ClusterRole ClusterRoleBinding Role RoleBinding;
         api::resource::v1: DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice;
+        api::resource::v1alpha3: DeviceTaintRule;
+        api::resource::v1beta2: DeviceTaintRule;
         api::scheduling::v1: PriorityClass;
+        api::scheduling::v1alpha2: PodGroup Workload;
         api::storage::v1: CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass;
+        api::storagemigration::v1beta1: StorageVersionMigration;
         meta: APIGroup APIGroupList APIResourceList APIVersions DeleteOptions ListMeta MicroTime Patch Status;
         k8s_openapi::apimachinery::pkg::api::resource: Quantity;
         k8s_openapi::apimachinery::pkg::version: Info;

@@ -1,21 +1,23 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: check who may approve and sign requests for a
-//! signer, and which subjects a request may name.
+//! CertificateApproval, CertificateSigning, CertificateSubjectRestriction and ClusterTrustBundleAttest: check who may approve
+//! and sign requests for a signer, which subjects a request may name, and who may say which certificates are a signer's.
 //!
 //! Corresponds to plugin/pkg/admission/certificates.
 
 use super::pod_parts::text;
-use crate::{AdmissionPlugin, Attributes};
+use crate::{AdmissionPlugin, Attributes, Operation};
 use access::authz;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto::Status;
 use request::user_info::MASTERS;
+use serde_json::Value;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
+const BUNDLES: &str = "clustertrustbundles";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// Approval and denial need permission to `approve` for the signer.
@@ -24,6 +26,9 @@ pub struct CertificateApproval(pub Arc<dyn SignerRights>);
 pub struct CertificateSigning(pub Arc<dyn SignerRights>);
 /// Rejects requests for a client certificate of group `system:masters`.
 pub struct CertificateSubjectRestriction;
+
+/// Writing the certificates of a signer needs permission to `attest` for it.
+pub struct ClusterTrustBundleAttest(pub Arc<dyn SignerRights>);
 
 /// Checks permissions for a signer.
 #[async_trait]
@@ -38,15 +43,23 @@ impl SignerRights for authz::Authorization {
     }
 }
 
-/// Checks permission for this signer, or for all signers of its domain: `example.com/*`.
-async fn check(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str) -> Result<(), Status> {
-    let signer = text(attributes.old(), "/spec/signerName");
+/// Returns whether the user has permission for this signer, or for all signers of its domain: `example.com/*`.
+async fn has_right(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     for name in [signer, &domain] {
         let signers = authz::Attributes::of_resource(attributes.user, verb, GROUP, "signers");
         if rights.allows(&authz::Attributes { name, ..signers }).await {
-            return Ok(());
+            return true;
         }
+    }
+    false
+}
+
+/// Checks permission for the signer of a request.
+async fn check(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str) -> Result<(), Status> {
+    let signer = text(attributes.old(), "/spec/signerName");
+    if has_right(attributes, rights, verb, signer).await {
+        return Ok(());
     }
     Err(attributes.forbidden(format_args!("user not permitted to {verb} requests with signerName {signer:?}")))
 }
@@ -90,6 +103,36 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
     }
 }
 
+#[async_trait]
+impl AdmissionPlugin for ClusterTrustBundleAttest {
+    async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let bundle = attributes.new_object();
+        let signer = text(bundle, "/spec/signerName");
+        let is_bundle = attributes.served.group == GROUP && attributes.served.resource == BUNDLES;
+        // Storage migration and the garbage collector write bundles without changing them.
+        let is_same = attributes.operation == Operation::Update && only_owners_change(bundle, attributes.old());
+        if !is_bundle || signer.is_empty() || is_same {
+            return Ok(());
+        }
+        match has_right(attributes, self.0.as_ref(), "attest", signer).await {
+            true => Ok(()),
+            false => Err(attributes.forbidden(format_args!("user not permitted to attest for signerName {signer:?}"))),
+        }
+    }
+}
+
+/// Returns whether nothing but owners, finalizers and the record of managers differs.
+fn only_owners_change(new: &Value, old: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|field, _| !["ownerReferences", "finalizers", "managedFields"].contains(&field.as_str()));
+        }
+        object
+    };
+    rest(new) == rest(old)
+}
+
 /// Returns the organizations of the subject, which become the groups of a client.
 fn organizations(request: &str) -> Result<Vec<String>, String> {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
@@ -107,7 +150,7 @@ fn organizations(request: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
     use crate::testing::Write;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     /// `ann` may approve for one signer and sign for a whole domain.
     struct Ann;
@@ -117,7 +160,10 @@ mod tests {
         async fn allows(&self, a: &authz::Attributes<'_>) -> bool {
             a.user.name == "ann"
                 && (a.group, a.resource) == (GROUP, "signers")
-                && matches!((a.verb, a.name), ("approve", "example.com/one") | ("sign", "example.com/*"))
+                && matches!(
+                    (a.verb, a.name),
+                    ("approve", "example.com/one") | ("sign", "example.com/*") | ("attest", "attested.com/*")
+                )
         }
     }
 
@@ -156,6 +202,25 @@ mod tests {
                 why => format!(r#"certificatesigningrequests.certificates.k8s.io "r" is forbidden: {why}"#),
             };
             assert_eq!(write.subresource(subresource).run(plugin).await.message(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_changes_the_certificates_of_a_signer_attests_for_it() {
+        let attest = ClusterTrustBundleAttest(Arc::new(Ann));
+        let bundle = |signer: &str, pem: &str| json!({"metadata": {"name": "b"}, "spec": {"signerName": signer, "trustBundle": pem}});
+        let mut owned = bundle("other.com/x", "a");
+        owned["metadata"]["finalizers"] = json!(["example.com/f"]);
+        let refusal = "clustertrustbundles.certificates.k8s.io \"b\" is forbidden: user not permitted to attest for \
+                       signerName \"other.com/x\"";
+        for (write, expected) in [
+            (Write::create(GROUP, BUNDLES, bundle("attested.com/x", "a")), ""),
+            (Write::create(GROUP, BUNDLES, bundle("", "a")), ""),
+            (Write::create(GROUP, BUNDLES, bundle("other.com/x", "a")), refusal),
+            (Write::update(GROUP, BUNDLES, bundle("other.com/x", "a"), bundle("other.com/x", "b")), refusal),
+            (Write::update(GROUP, BUNDLES, bundle("other.com/x", "a"), owned), ""),
+        ] {
+            assert_eq!(write.run(&attest).await.message(), expected);
         }
     }
 

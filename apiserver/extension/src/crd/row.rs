@@ -32,6 +32,7 @@ pub fn of(definition: &Definition<'_>, names: Names<'_>) -> Option<Resource> {
         returns_deleted: false,
         is_followed_by_server: false,
         expires: false,
+        gate: None,
     })
 }
 

@@ -4,10 +4,12 @@
 
 mod components;
 mod controllers;
+mod gated;
 mod user_facing;
 
 use access::authz::rules::Rule;
 use serde_json::{Value, json};
+use strategy::gates::Gates;
 
 /// A role's name and its rules. A rule reads `verbs groups resources [names]` or `verbs url paths`, lists with
 /// commas; the core group is `core`.
@@ -57,6 +59,13 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:service-account-issuer-discovery", &["Group:system:serviceaccounts"]),
     ("system:volume-scheduler", &["User:system:kube-scheduler"]),
 ];
+
+/// Bindings of roles that exist only where a feature gate is on.
+const GATED_BINDINGS: &[(&str, &[&str])] =
+    &[("system:cluster-trust-bundle-discovery", &["Group:system:serviceaccounts"])];
+
+/// Prefix of the roles of controllers, and of their bindings.
+const CONTROLLER: &str = "system:controller:";
 
 /// Namespaced roles: namespace, name, rules.
 const NAMESPACED: &[(&str, &str, &[&str])] = &[
@@ -174,22 +183,28 @@ pub struct RoleObject {
 }
 
 /// Returns the rules of `system:node`, which the Node authorizer applies to every node.
-pub fn node_rules() -> Vec<Rule> {
-    let row = components::COMPONENTS.iter().find(|(name, _)| *name == "system:node").expect("the table has it");
-    row.1.iter().map(|rule| Rule::of(&policy_rule(rule))).collect()
+pub fn node_rules(gates: &Gates) -> Vec<Rule> {
+    let roles = cluster_roles(gates);
+    let (_, rules) = roles.iter().find(|(name, _)| name == "system:node").expect("the table has it");
+    rules.iter().map(|rule| Rule::of(&policy_rule(rule))).collect()
+}
+
+/// Returns the cluster roles that are not aggregated, with their rules.
+fn cluster_roles(gates: &Gates) -> Vec<(String, Vec<&'static str>)> {
+    let others = user_facing::USER_FACING.iter().chain(components::COMPONENTS);
+    let others = others.map(|(name, rules)| ((*name).to_owned(), rules.to_vec()));
+    let of_controllers = controllers::CONTROLLERS.iter();
+    let of_controllers = of_controllers.map(|(name, rules)| (format!("{CONTROLLER}{name}"), rules.to_vec()));
+    let mut roles = others.chain(of_controllers).collect();
+    gated::extend(&mut roles, gates);
+    roles
 }
 
 /// Returns all roles and bindings, roles before the bindings that name them.
-pub fn objects() -> Vec<RoleObject> {
-    let mut all = Vec::new();
-    let cluster_rows = user_facing::USER_FACING.iter().chain(components::COMPONENTS);
-    for (name, rules) in cluster_rows {
-        all.push(cluster_role(name, Some(rules)));
-    }
+pub fn objects(gates: &Gates) -> Vec<RoleObject> {
+    let roles = cluster_roles(gates);
+    let mut all: Vec<RoleObject> = roles.iter().map(|(name, rules)| cluster_role(name, Some(rules))).collect();
     all.extend(AGGREGATED.iter().map(|(name, _)| cluster_role(name, None)));
-    for (name, rules) in controllers::CONTROLLERS {
-        all.push(cluster_role(&format!("system:controller:{name}"), Some(rules)));
-    }
     for (namespace, name, rules) in NAMESPACED {
         let rules: Vec<Value> = rules.iter().map(|rule| policy_rule(rule)).collect();
         all.push(RoleObject {
@@ -197,12 +212,14 @@ pub fn objects() -> Vec<RoleObject> {
             object: json!({"apiVersion": API_VERSION, "kind": "Role", "metadata": meta(name, namespace), "rules": rules}),
         });
     }
-    for (role, subjects) in BINDINGS {
+    let gated = GATED_BINDINGS.iter().filter(|(role, _)| roles.iter().any(|(name, _)| name == role));
+    for (role, subjects) in BINDINGS.iter().chain(gated) {
         all.push(binding("", role, "ClusterRole", role, subjects));
     }
-    for (name, _) in controllers::CONTROLLERS {
-        let role = format!("system:controller:{name}");
-        all.push(binding("", &role, "ClusterRole", &role, &[&format!("ServiceAccount:{name}")]));
+    for (role, _) in &roles {
+        if let Some(name) = role.strip_prefix(CONTROLLER) {
+            all.push(binding("", role, "ClusterRole", role, &[&format!("ServiceAccount:{name}")]));
+        }
     }
     for (namespace, name, role, subjects) in NAMESPACED_BINDINGS {
         all.push(binding(namespace, name, "Role", role, subjects));
@@ -286,13 +303,28 @@ mod tests {
 
     #[test]
     fn every_binding_names_a_role_of_the_table() {
-        let all = objects();
+        let on: Vec<String> = gated::gates().map(|gate| format!("{gate}=true")).collect();
+        let all = objects(&Gates::with(&on.join(",")));
         let name = |b: &RoleObject| b.object["metadata"]["name"].as_str().unwrap().to_owned();
         let roles: Vec<String> = all.iter().filter(|b| b.resource.ends_with("roles")).map(name).collect();
         for binding in all.iter().filter(|b| b.resource.ends_with("bindings")) {
             let role = binding.object["roleRef"]["name"].as_str().unwrap();
             assert!(roles.iter().any(|r| r == role), "{role}");
         }
+    }
+
+    #[test]
+    fn a_gate_adds_rules_and_roles() {
+        let rules = |gates: &str, role: &str| {
+            let found = objects(&Gates::with(gates)).into_iter().find(|it| it.object["metadata"]["name"] == role);
+            found.map(|role| role.object["rules"].as_array().map_or(0, Vec::len))
+        };
+        let publisher = "system:controller:kube-apiserver-serving-clustertrustbundle-publisher";
+        assert_eq!(rules("", publisher), None);
+        assert_eq!(rules("ClusterTrustBundle=true", publisher), Some(3));
+        let (without, with) = (rules("", "system:node"), rules("ClusterTrustBundle=true", "system:node"));
+        assert_eq!(without.map(|count| count + 1), with);
+        assert_eq!(with, Some(node_rules(&Gates::with("ClusterTrustBundle=true")).len()));
     }
 
     #[test]

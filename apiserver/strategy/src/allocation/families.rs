@@ -10,8 +10,8 @@
 //!                       update: policy becomes SingleStack  ->  drops the second family and address
 //! ```
 
-use crate::validation::at::At;
 use crate::validation::service_addresses::addresses;
+use field_checks::at::At;
 use proto::meta::status::FieldError;
 use proto::schema::builtin::builtin_type;
 use serde_json::{Value, json};

@@ -2,9 +2,11 @@
 //!
 //! Corresponds to pkg/registry/rbac, flowcontrol, certificates and admissionregistration.
 
-use super::rules::{Generation, Rules};
+use super::rules::{Generation, Rules, STATUS_METADATA};
 use crate::validation::restore::restore;
-use crate::validation::{access, flow_control, object_meta, policies, signing_requests, webhooks};
+use crate::validation::{
+    access, flow_control, object_meta, pod_certificates, policies, signing_requests, trust_bundles, webhooks,
+};
 use crate::write_context::WriteContext;
 use serde_json::{Value, json};
 
@@ -61,6 +63,31 @@ pub const ROWS: &[Rules] = &[
         validate_status: signing_requests::status,
         ..Rules::DEFAULT
     },
+    Rules {
+        group: "certificates.k8s.io",
+        resource: "clustertrustbundles",
+        // The validation of the kind checks the name, which depends on the signer.
+        name: |_, _| Vec::new(),
+        unconditional_update: false,
+        validate: trust_bundles::create,
+        revalidates: false,
+        revalidates_metadata: false,
+        validate_update: trust_bundles::update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "certificates.k8s.io",
+        resource: "podcertificaterequests",
+        unconditional_update: false,
+        update_status: update_pod_certificate_status,
+        validate: pod_certificates::create,
+        revalidates: false,
+        revalidates_metadata: false,
+        validate_update: pod_certificates::update,
+        validate_status: pod_certificates::status::update,
+        status_resets: STATUS_METADATA,
+        ..Rules::DEFAULT
+    },
     Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
     Rules { resource: "mutatingwebhookconfigurations", ..WEBHOOKS },
     Rules {
@@ -108,18 +135,29 @@ fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: 
     }
 }
 
-/// Restores the conditions Approved and Denied, which a signer may not change. When their number differs, they stay as
-/// they are, for validation to refuse.
+/// Restores the conditions Approved and Denied, which a signer may not change.
 fn update_signing_request_status(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
-    for decision in ["Approved", "Denied"] {
-        let before: Vec<&Value> = conditions_of(old).filter(|condition| condition["type"] == decision).collect();
+    keep_conditions(&["Approved", "Denied"], request, old);
+    stamp_conditions(context, request, old);
+}
+
+/// Restores the conditions that end a request, and dates those that are new.
+fn update_pod_certificate_status(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    keep_conditions(&["Issued", "Denied", "Failed"], request, old);
+    let now = json!(proto::meta::time::format(context.now));
+    date_transitions(&now, request, old);
+}
+
+/// Restores conditions of these types. When their number differs, they stay as they are, for validation to refuse.
+fn keep_conditions(types: &[&str], request: &mut Value, old: &Value) {
+    for decision in types {
+        let before: Vec<&Value> = conditions_of(old).filter(|condition| condition["type"] == *decision).collect();
         let list = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
-        let now: Vec<&mut Value> = list.filter(|condition| condition["type"] == decision).collect();
+        let now: Vec<&mut Value> = list.filter(|condition| condition["type"] == *decision).collect();
         if now.len() == before.len() {
             now.into_iter().zip(before).for_each(|(now, before)| now.clone_from(before));
         }
     }
-    stamp_conditions(context, request, old);
 }
 
 fn conditions_of(request: &Value) -> impl Iterator<Item = &Value> {
@@ -129,15 +167,21 @@ fn conditions_of(request: &Value) -> impl Iterator<Item = &Value> {
 /// Sets the times of conditions that have none: of the last update, and of the last change of `status`.
 fn stamp_conditions(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
     let now = json!(proto::meta::time::format(context.now));
-    let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
-    for condition in conditions {
-        if condition["lastUpdateTime"].is_null() {
-            condition["lastUpdateTime"] = now.clone();
-        }
+    let conditions = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter(|condition| condition["lastUpdateTime"].is_null()) {
+        condition["lastUpdateTime"] = now.clone();
+    }
+    date_transitions(&now, request, old);
+}
+
+/// Sets the times of the last change of `status` where there is none.
+fn date_transitions(now: &Value, request: &mut Value, old: &Value) {
+    let conditions = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
         if condition["lastTransitionTime"].is_null() {
             let same = |was: &&Value| was["type"] == condition["type"] && was["status"] == condition["status"];
             let mut times = conditions_of(old).filter(same).map(|was| &was["lastTransitionTime"]);
-            condition["lastTransitionTime"] = times.find(|time| !time.is_null()).unwrap_or(&now).clone();
+            condition["lastTransitionTime"] = times.find(|time| !time.is_null()).unwrap_or(now).clone();
         }
     }
 }

@@ -1,22 +1,17 @@
-//! The remaining kinds: leases, events, classes, storage, devices, APIServices.
+//! The remaining kinds: leases, events, classes, groups of pods, storage, devices, APIServices.
 //!
 //! Corresponds to pkg/registry/{coordination,scheduling,node,storage,resource} and the registries of
 //! kube-aggregator.
 
-use super::rules::{Generation, Rules};
-use crate::validation::{api_services, cluster, devices, events, object_meta, storage, volume_attachments, warnings};
+use super::rules::{Generation, Rules, STATUS_METADATA};
+use crate::validation::{
+    api_services, cluster, devices, events, object_meta, pod_groups, storage, storage_version_migrations,
+    storage_versions, volume_attachments, warnings,
+};
 use crate::write_context::WriteContext;
 use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
-
-/// Metadata that a write of `status` cannot change, for kinds that restore all of it.
-const METADATA: &[&[&str]] = &[
-    &["metadata", "annotations"],
-    &["metadata", "finalizers"],
-    &["metadata", "labels"],
-    &["metadata", "ownerReferences"],
-];
 
 const STORAGE: Rules = Rules { group: "storage.k8s.io", ..Rules::DEFAULT };
 const DEVICES: Rules = Rules { group: "resource.k8s.io", ..Rules::DEFAULT };
@@ -111,7 +106,7 @@ pub const ROWS: &[Rules] = &[
         validate_update: devices::claim::update,
         update_status: devices::allocation::drop_deallocated_devices,
         validate_status: devices::allocation::status,
-        status_resets: METADATA,
+        status_resets: STATUS_METADATA,
         ..DEVICES
     },
     Rules {
@@ -130,6 +125,55 @@ pub const ROWS: &[Rules] = &[
         revalidates: false,
         validate_update: devices::slice::update,
         ..DEVICES
+    },
+    Rules {
+        resource: "devicetaintrules",
+        generation: SPEC,
+        unconditional_update: false,
+        create: devices::taint_rules::date_new,
+        update: devices::taint_rules::date,
+        validate: devices::taint_rules::check,
+        validate_status: devices::taint_rules::status,
+        status_resets: STATUS_METADATA,
+        ..DEVICES
+    },
+    Rules {
+        group: "scheduling.k8s.io",
+        resource: "podgroups",
+        validate: pod_groups::pod_group,
+        revalidates: false,
+        validate_update: pod_groups::pod_group_update,
+        validate_status: pod_groups::pod_group_status,
+        status_resets: STATUS_METADATA,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "scheduling.k8s.io",
+        resource: "workloads",
+        validate: pod_groups::workload,
+        revalidates: false,
+        validate_update: pod_groups::workload_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "internal.apiserver.k8s.io",
+        resource: "storageversions",
+        name: storage_versions::name,
+        unconditional_update: false,
+        validate: storage_versions::create,
+        revalidates: false,
+        validate_status: storage_versions::status,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "storagemigration.k8s.io",
+        resource: "storageversionmigrations",
+        unconditional_update: false,
+        validate: storage_version_migrations::create,
+        validate_update: storage_version_migrations::update,
+        validate_status: storage_version_migrations::status,
+        status_resets: STATUS_METADATA,
+        ..Rules::DEFAULT
     },
     Rules {
         group: "apiregistration.k8s.io",

@@ -4,13 +4,13 @@
 //! changes, and validate metadata. A row says which of these rules hold for its kind, and adds the functions that are
 //! specific to it.
 
-use crate::validation::at::{At, Errors};
 use crate::validation::object_meta;
 use crate::validation::object_meta::NameRule;
 use crate::validation::restore::restore;
 use crate::write_context::WriteContext;
 use crate::{Grace, Strategy};
 use async_trait::async_trait;
+use field_checks::at::{At, Errors};
 use patch::apply::zero;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};
@@ -21,6 +21,14 @@ pub type Validate = fn(&WriteContext<'_>, &At<'_>, &mut Errors);
 pub type ValidateUpdate = fn(&WriteContext<'_>, &At<'_>, &At<'_>, &mut Errors);
 /// The last argument is the old object, or `None` for a creation.
 pub type Warnings = fn(&WriteContext<'_>, &At<'_>, Option<&At<'_>>) -> Vec<String>;
+
+/// Metadata that a write of `status` cannot change, for kinds that restore all of it.
+pub const STATUS_METADATA: &[&[&str]] = &[
+    &["metadata", "annotations"],
+    &["metadata", "finalizers"],
+    &["metadata", "labels"],
+    &["metadata", "ownerReferences"],
+];
 
 /// The changes that raise `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

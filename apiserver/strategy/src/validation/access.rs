@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/apis/rbac/validation.
 
-use super::at::{At, Errors};
 use super::selector;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to kube-aggregator's pkg/apis/apiregistration/validation.
 
-use super::at::{At, Errors};
 use super::conditions;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 

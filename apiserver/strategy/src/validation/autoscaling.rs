@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/apis/autoscaling/validation and pkg/apis/policy/validation.
 
-use super::at::{At, Errors};
 use super::{conditions, int_or_percent, selector};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;

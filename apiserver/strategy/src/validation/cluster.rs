@@ -3,12 +3,12 @@
 //! Corresponds to ValidateNode and ValidateNamespace of pkg/apis/core/validation, and to
 //! pkg/apis/{scheduling,node,coordination}/validation.
 
-use super::at::{At, Errors, cidr, lenient_cidr};
 use super::node_status;
 use super::object_meta::check_qualified_or_standard;
 use super::pod::{PREEMPTION_POLICIES, tolerations};
 use super::resource_names;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, cidr, lenient_cidr};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use proto::wire::json_syntax;

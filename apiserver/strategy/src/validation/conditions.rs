@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ValidateConditions of k8s.io/apimachinery/pkg/apis/meta/v1/validation.
 
-use super::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use std::collections::BTreeSet;
 

@@ -2,10 +2,10 @@
 //!
 //! Corresponds to ValidateConfigMap and ValidateSecret of pkg/apis/core/validation.
 
-use super::at::{At, Errors};
 use crate::write_context::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::wire::json_syntax;
 use serde_json::{Value, json};

@@ -2,10 +2,10 @@
 //!
 //! Corresponds to ValidateEndpoints of pkg/apis/core/validation and pkg/apis/discovery/validation.
 
-use super::at::{At, Errors, check_ip, check_port_number};
 use super::pod::containers::PROTOCOLS;
 use super::service::check_endpoint_ip;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, check_ip, check_port_number};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use std::collections::BTreeSet;

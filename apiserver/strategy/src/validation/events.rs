@@ -2,8 +2,8 @@
 //!
 //! Corresponds to pkg/apis/core/validation/events.go.
 
-use super::at::{At, Errors};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/apis/flowcontrol/validation.
 
-use super::at::{At, Errors};
 use crate::validation::flow_schemas;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::json;

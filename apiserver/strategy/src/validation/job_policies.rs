@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validatePodFailurePolicy and validateSuccessPolicy of pkg/apis/batch/validation.
 
-use super::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::json;

@@ -2,10 +2,10 @@
 //!
 //! Corresponds to validateJobStatus and ValidateJobStatusUpdate of pkg/apis/batch/validation.
 
-use super::at::{At, Errors, IMMUTABLE};
 use super::job_policies::{count_indexes, invalid_without_value};
 use super::jobs::has_condition;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, IMMUTABLE};
 
 pub fn validate(_context: &WriteContext<'_>, job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (status, before) = (job.field("status"), old.field("status"));

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/apis/batch/validation.
 
-use super::at::{At, Errors};
 use super::{cron_schedule, job_policies, networking, pod, selector};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::{label_selector, names};
 use serde_json::{Value, json};
 

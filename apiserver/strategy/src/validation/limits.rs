@@ -2,9 +2,9 @@
 //!
 //! Corresponds to ValidateLimitRange and ValidateResourceQuota of pkg/apis/core/validation.
 
-use super::at::{At, Errors};
 use super::resource_names;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};

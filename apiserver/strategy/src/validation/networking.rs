@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/apis/networking/validation.
 
-use super::at::{At, Errors, check_port_number, port_name};
 use super::{at, selector, service};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, check_port_number, port_name};
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::net::IpAddr;

@@ -3,7 +3,7 @@
 //! Corresponds to validateNodeDeclaredFeatures, validateNodeSwapStatus and validateNodeConfigStatus of
 //! pkg/apis/core/validation.
 
-use super::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 
 const MAX_FEATURE_BYTES: usize = 253;

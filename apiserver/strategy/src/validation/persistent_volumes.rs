@@ -2,13 +2,13 @@
 //!
 //! Corresponds to ValidatePersistentVolume and ValidatePersistentVolumeUpdate of pkg/apis/core/validation.
 
-use super::at::{At, Errors};
 use super::difference::difference;
 use super::paths::{leads_to_root, no_backsteps};
 use super::pod::affinity::node_selector;
 use super::storage::{access_modes, csi_driver_name};
 use super::volume_sources::{self, only_source, require};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};

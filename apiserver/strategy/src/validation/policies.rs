@@ -3,13 +3,13 @@
 //!
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
-use super::at::{At, Errors};
 use super::{conditions, selector, webhooks};
 use crate::write_context::WriteContext;
 use cel::admission::Declared;
 use cel::admission::Scope;
 use cel::admission::mutation::{JSON_PATCH, OBJECT, patch_type};
 use cel::{Type, is_reserved};
+use field_checks::at::{At, Errors};
 use proto::gvk::split_api_version;
 use proto::meta::names;
 use serde_json::{Value, json};

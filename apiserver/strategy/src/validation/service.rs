@@ -2,10 +2,10 @@
 //!
 //! Corresponds to ValidateService and ValidateServiceUpdate of pkg/apis/core/validation.
 
-use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr, lenient_ip};
 use super::pod::containers::PROTOCOLS;
 use super::service_addresses::addresses;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr, lenient_ip};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ValidateServiceClusterIPsRelatedFields of pkg/apis/core/validation.
 
-use super::at::{At, Errors, check_ip};
+use field_checks::at::{At, Errors, check_ip};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

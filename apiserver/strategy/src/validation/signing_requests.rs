@@ -5,10 +5,10 @@
 //! Deviation: Go's parsers word many different errors for a request or a certificate that they cannot read; here there is
 //! one error for each. A signature of an unknown kind (RSA keys below 2048 bits, P-521) is not verified.
 
-use super::at::{At, Errors};
 use crate::write_context::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -218,7 +218,7 @@ fn certificate_fault(base64: &str) -> Option<String> {
 }
 
 /// Checks a signer name such as `example.com/signer-name`. Kubernetes checks each label of both parts.
-fn check_signer_name(at: &At<'_>, errors: &mut Errors) {
+pub fn check_signer_name(at: &At<'_>, errors: &mut Errors) {
     if at.is_empty() {
         errors.push(at.required(""));
         return;

@@ -2,12 +2,12 @@
 //!
 //! Corresponds to ValidatePersistentVolumeClaim of pkg/apis/core/validation and pkg/apis/storage/validation.
 
-use super::at::{At, Errors};
 use super::difference::difference;
 use super::resource_names;
 use super::restore::restore;
 use super::selector;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};

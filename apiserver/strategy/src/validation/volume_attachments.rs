@@ -2,10 +2,10 @@
 //!
 //! Corresponds to ValidateVolumeAttachment of pkg/apis/storage/validation.
 
-use super::at::{At, Errors, IMMUTABLE};
 use super::persistent_volumes::{self, Place};
 use super::storage::csi_driver_name;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, IMMUTABLE};
 use proto::meta::names;
 
 type Context<'a> = WriteContext<'a>;

@@ -3,8 +3,8 @@
 //! Corresponds to the validation of sources in pkg/apis/core/validation as far as ValidateVolumes and
 //! ValidatePersistentVolumeSpec share it.
 
-use super::at::{At, Errors};
 use super::paths::no_backsteps;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use regex::Regex;
 use serde_json::json;

@@ -3,9 +3,9 @@
 //! Corresponds to WarningsOnCreate of the strategies, and to warnings.go of pkg/api/{persistentvolume,
 //! persistentvolumeclaim,storage} and pkg/apis/networking.
 
-use super::at::At;
 use super::pod::warnings::{deprecated_label, deprecated_label_warning, fraction};
 use crate::write_context::WriteContext;
+use field_checks::at::At;
 use ipnet::IpNet;
 
 type Context<'c> = WriteContext<'c>;

@@ -2,11 +2,11 @@
 //!
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
-use super::at::{At, Errors};
 use super::selector;
 use crate::write_context::WriteContext;
 use cel::Type;
 use cel::admission::{MATCH_CONDITION, Scope};
+use field_checks::at::{At, Errors};
 use http::Uri;
 use proto::meta::names;
 use proto::meta::status::FieldError;

@@ -3,9 +3,9 @@
 //!
 //! Corresponds to pkg/apis/apps/validation.
 
-use super::at::{At, Errors};
 use super::{int_or_percent, pod, selector, storage};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

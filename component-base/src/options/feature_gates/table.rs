@@ -97,6 +97,7 @@ pub const LIBRARIES: &[Gate] = &[
     beta("SizeBasedListCostEstimate", true),
     alpha("StorageVersionAPI")
         .needs(&["APIServerIdentity"])
+        .serves("StorageVersions, if their version is enabled too")
         .controls("the controller that deletes versions of servers that are gone"),
     beta("StorageVersionHash", true),
     ga("StructuredAuthenticationConfiguration").locked(),
@@ -134,6 +135,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("ClientsAllowTLSCacheGC", true),
     alpha("ClientsPreferCBOR"),
     beta("ClusterTrustBundle", false)
+        .serves("ClusterTrustBundles, if one of their versions is enabled too")
         .controls("the controller that publishes the authority of the API server's certificate"),
     beta("ClusterTrustBundleProjection", false).needs(&["ClusterTrustBundle"]),
     beta("ContainerCheckpoint", true),
@@ -147,7 +149,10 @@ pub const KUBERNETES: &[Gate] = &[
     beta("DRADeviceBindingConditions", true)
         .needs(&["DRAResourceClaimDeviceStatus"])
         .serves("conditions that a device waits for before a pod is bound"),
-    beta("DRADeviceTaintRules", false).needs(&["DRADeviceTaints"]),
+    beta("DRADeviceTaintRules", false)
+        .needs(&["DRADeviceTaints"])
+        .serves("DeviceTaintRules, if one of their versions is enabled too")
+        .controls("taints of DeviceTaintRules"),
     beta("DRADeviceTaints", true)
         .serves("`taints` of devices, and `tolerations` of requests")
         .controls("the controller that evicts pods from tainted devices"),
@@ -161,7 +166,9 @@ pub const KUBERNETES: &[Gate] = &[
     beta("DRAResourceClaimGranularStatusAuthorization", true).needs(&["DRAResourceClaimDeviceStatus"]),
     alpha("DRAResourcePoolStatus"),
     beta("DRASchedulerFilterTimeout", true),
-    alpha("DRAWorkloadResourceClaims").needs(&["GenericWorkload"]),
+    alpha("DRAWorkloadResourceClaims")
+        .needs(&["GenericWorkload"])
+        .serves("`resourceClaims` of PodGroups and of their templates"),
     beta("DeploymentReplicaSetTerminatingReplicas", true)
         .serves("`status.terminatingReplicas` of Deployments and ReplicaSets"),
     ga("DisableAllocatorDualWrite").locked(),
@@ -174,7 +181,8 @@ pub const KUBERNETES: &[Gate] = &[
     beta("ExtendWebSocketsToKubelet", true).needs(&["NodeDeclaredFeatures"]),
     ga("ExternalServiceAccountTokenSigner").locked(),
     alpha("GangScheduling").needs(&["GenericWorkload"]),
-    alpha("GenericWorkload").serves("`schedulingGroup` of pods"),
+    alpha("GenericWorkload")
+        .serves("`schedulingGroup` of pods; Workloads and PodGroups, if their version is enabled too"),
     deprecated("GitRepoVolumeDriver", false).locked(),
     beta("GracefulNodeShutdown", true),
     beta("GracefulNodeShutdownBasedOnPodPriority", true).needs(&["GracefulNodeShutdown"]),
@@ -234,7 +242,9 @@ pub const KUBERNETES: &[Gate] = &[
     beta("PLEGOnDemandRelist", true),
     alpha("PersistentVolumeClaimUnusedSinceTime"),
     alpha("PodAndContainerStatsFromCRI"),
-    beta("PodCertificateRequest", false).controls("the controller that deletes old requests"),
+    beta("PodCertificateRequest", false)
+        .serves("PodCertificateRequests, if their version is enabled too")
+        .controls("the controller that deletes old requests"),
     beta("PodDeletionCost", true),
     alpha("PodLevelResourceManagers").needs(&["PodLevelResources"]),
     beta("PodLevelResources", true).serves("`resources` of a pod as a whole"),
@@ -286,14 +296,18 @@ pub const KUBERNETES: &[Gate] = &[
     beta("StatefulSetSemanticRevisionComparison", true),
     alpha("StorageCapacityScoring"),
     deprecated("StorageNamespaceIndex", true),
-    beta("StorageVersionMigrator", false).controls("the controller that rewrites stored objects"),
+    beta("StorageVersionMigrator", false)
+        .serves("StorageVersionMigrations, if their version is enabled too")
+        .controls("the controller that rewrites stored objects"),
     ga("StreamingCollectionEncodingToJSON").locked(),
     ga("StreamingCollectionEncodingToProtobuf").locked(),
     beta("StrictIPCIDRValidation", true),
     ga("SupplementalGroupsPolicy").locked(),
     ga("SystemdWatchdog").locked(),
     alpha("TaintTolerationComparisonOperators"),
-    alpha("TopologyAwareWorkloadScheduling").needs(&["GenericWorkload"]),
+    alpha("TopologyAwareWorkloadScheduling")
+        .needs(&["GenericWorkload"])
+        .serves("`schedulingConstraints` of PodGroups and of their templates"),
     alpha("TopologyManagerPolicyAlphaOptions"),
     beta("TopologyManagerPolicyBetaOptions", true),
     ga("TopologyManagerPolicyOptions").locked(),
@@ -309,6 +323,8 @@ pub const KUBERNETES: &[Gate] = &[
     alpha("WindowsCPUAndMemoryAffinity"),
     beta("WindowsGracefulNodeShutdown", true).needs(&["GracefulNodeShutdown"]),
     deprecated("WindowsHostNetwork", false),
-    alpha("WorkloadAwarePreemption").needs(&["GangScheduling"]),
+    alpha("WorkloadAwarePreemption")
+        .needs(&["GangScheduling"])
+        .serves("`disruptionMode`, `priorityClassName` and `priority` of PodGroups and of their templates"),
     alpha("WorkloadWithJob").needs(&["GenericWorkload"]),
 ];

@@ -15,12 +15,16 @@ use e2e::bootstrap_token;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
+use strategy::gates::Gates;
 
 const NOTHING: BTreeSet<&str> = BTreeSet::new();
 
 /// Returns the subjects of each binding (`name`, or `namespace/name`), such as `User system:kube-scheduler`.
 fn subjects() -> BTreeMap<String, BTreeSet<String>> {
-    let own = roles::objects().into_iter().filter(|own| own.resource.ends_with("bindings")).map(|own| own.object);
+    let own = roles::objects(&Gates::default())
+        .into_iter()
+        .filter(|own| own.resource.ends_with("bindings"))
+        .map(|own| own.object);
     let of_joining_nodes =
         bootstrap_token::objects().into_iter().filter(|object| object["kind"] == "ClusterRoleBinding");
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -111,7 +115,7 @@ fn the_fleets_role_allows_exactly_its_requests() {
     let Outcome { audit, .. } = with_everything();
     let is_its_role =
         |own: &roles::RoleObject| own.resource == "clusterroles" && own.object["metadata"]["name"] == FLEET;
-    let role = roles::objects().into_iter().find(is_its_role).unwrap().object;
+    let role = roles::objects(&Gates::default()).into_iter().find(is_its_role).unwrap().object;
     let texts = |rule: &Value, key: &str| -> Vec<String> {
         rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };

@@ -55,6 +55,9 @@ pub const ROLE_BINDING: &[Row] = &[
 
 pub const PRIORITY_CLASS: &[Row] = &[Set("preemptionPolicy", Text("PreemptLowerPriority"))];
 
+/// A certificate lives a day.
+pub const POD_CERTIFICATE_REQUEST: &[Row] = &[In("spec", &[Set("maxExpirationSeconds", Int(24 * 60 * 60))])];
+
 pub const TOKEN_REQUEST: &[Row] = &[In("spec", &[Set("expirationSeconds", Int(60 * 60))])];
 
 pub const RUNTIME_CLASS: &[Row] = &[In("overhead", &[Fix(|overhead| resources::round_up(overhead, "podFixed"))])];

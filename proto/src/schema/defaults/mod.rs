@@ -90,6 +90,7 @@ fn rows(group: &str, version: &str, kind: &str) -> &'static [Row] {
         ("discovery.k8s.io", "EndpointSlice") => network::ENDPOINT_SLICE,
         ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => cluster::ROLE_BINDING,
         ("scheduling.k8s.io", "PriorityClass") => cluster::PRIORITY_CLASS,
+        ("certificates.k8s.io", "PodCertificateRequest") => cluster::POD_CERTIFICATE_REQUEST,
         ("authentication.k8s.io", "TokenRequest") => cluster::TOKEN_REQUEST,
         ("apiregistration.k8s.io", "APIService") => cluster::API_SERVICE,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => cluster::CUSTOM_RESOURCE_DEFINITION,

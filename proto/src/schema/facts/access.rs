@@ -31,6 +31,12 @@ CertificateSigningRequestSpec
   expirationSeconds: pointer
   groups usages: atomic
 CertificateSigningRequestStatus . conditions: map(type)
+package io.k8s.api.certificates.v1beta1
+PodCertificateRequest . status: always
+PodCertificateRequestSpec
+  maxExpirationSeconds: pointer
+  stubPKCS10Request: null
+PodCertificateRequestStatus . conditions: map(type) merge(type)
 package io.k8s.api.rbac.v1
 AggregationRule . clusterRoleSelectors: atomic
 ClusterRole Role . rules: atomic always

@@ -54,6 +54,20 @@ ResourceClaimStatus
 ResourceSliceSpec
   allNodes nodeName perDeviceNodeSelection: pointer
   devices sharedCounters: atomic
+package io.k8s.api.resource.v1alpha3
+DeviceTaint
+  effect: enum(NoExecute,NoSchedule,None)
+  timeAdded: pointer
+DeviceTaintRule . status: always
+DeviceTaintRuleStatus . conditions: map(type) merge(type)
+DeviceTaintSelector . device driver pool: pointer
+package io.k8s.api.resource.v1beta2
+DeviceTaint
+  effect: enum(NoExecute,NoSchedule,None)
+  timeAdded: pointer
+DeviceTaintRule . status: always
+DeviceTaintRuleStatus . conditions: map(type) merge(type)
+DeviceTaintSelector . device driver pool: pointer
 package io.k8s.api.storage.v1
 CSIDriverSpec
   attachRequired fsGroupPolicy nodeAllocatableUpdatePeriodSeconds podInfoOnMount preventPodSchedulingIfMissing requiresRepublish seLinuxMount serviceAccountTokenInSecrets storageCapacity: pointer

@@ -3,6 +3,17 @@
 //! Corresponds to the struct tags and marker comments of the Go types.
 
 pub(super) const FACTS: &str = r#"
+package io.k8s.api.apiserverinternal.v1alpha1
+ServerStorageVersion . decodableVersions servedVersions: set
+StorageVersion . spec status: always
+StorageVersionCondition . lastTransitionTime: always
+StorageVersionStatus
+  commonEncodingVersion: pointer
+  conditions: map(type)
+  storageVersions: map(apiServerID)
+package io.k8s.api.storagemigration.v1beta1
+StorageVersionMigration . spec status: always
+StorageVersionMigrationStatus . conditions: map(type) merge(type)
 package io.k8s.apimachinery.pkg.apis.meta.v1
 APIGroup APIVersions . serverAddressByClientCIDRs versions: atomic
 APIGroupList . groups: atomic

@@ -102,6 +102,19 @@ package io.k8s.api.scheduling.v1
 PriorityClass
   preemptionPolicy: enum(Never,PreemptLowerPriority) pointer
   value: always
+package io.k8s.api.scheduling.v1alpha2
+PodGroup . status: always
+PodGroupResourceClaim . resourceClaimName resourceClaimTemplateName: pointer
+PodGroupResourceClaimStatus . resourceClaimName: pointer
+PodGroupSchedulingConstraints . topology: atomic
+PodGroupSpec PodGroupTemplate
+  disruptionMode: enum(Pod,PodGroup) pointer
+  priority: pointer
+  resourceClaims: map(name) merge(name) retainKeys
+PodGroupStatus
+  conditions: map(type) merge(type)
+  resourceClaimStatuses: map(name) merge(name) retainKeys
+WorkloadSpec . podGroupTemplates: map(name) null
 package io.k8s.api.node.v1
 Scheduling
   nodeSelector: atomic-map

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to plugin/pkg/admission/noderestriction. Off by default, as there; clusters turn it on.
 
+use super::pod_certificate_request;
 use crate::plugins::pod_parts::{MIRROR_ANNOTATION, is_mirror, items, names_config_map, names_secret, text};
 use crate::{AdmissionPlugin, Attributes, Operation};
 use async_trait::async_trait;
@@ -47,6 +48,9 @@ impl AdmissionPlugin for NodeRestriction {
                 Err(attributes.forbidden("can only access CSINode with the same name as the requesting node"))
             }
             ("resource.k8s.io", "resourceslices") => slice(attributes, node),
+            ("certificates.k8s.io", "podcertificaterequests") => {
+                pod_certificate_request::check(attributes, node, word(attributes.operation))
+            }
             _ => Ok(()),
         }
     }

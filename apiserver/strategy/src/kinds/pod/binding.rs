@@ -2,7 +2,7 @@
 //!
 //! Corresponds to BindingREST of pkg/registry/core/pod/storage.
 
-use crate::validation::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use jiff::Timestamp;
 use proto::Status;
 use proto::schema::builtin::builtin_type;

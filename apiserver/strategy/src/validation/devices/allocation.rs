@@ -5,9 +5,9 @@
 use super::claim::{request_names, request_reference, request_references};
 use super::identifiers::{driver, pool, share_id};
 use super::{Context, MAX_CONFIGS, binding_conditions, by_value, check_each, check_each_unique, opaque, raw_object};
-use crate::validation::at::{At, Errors, interface_address};
 use crate::validation::conditions;
 use crate::validation::pod::affinity::node_selector;
+use field_checks::at::{At, Errors, interface_address};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

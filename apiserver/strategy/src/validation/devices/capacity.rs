@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateRequestPolicy.
 
-use crate::validation::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;
 use serde_json::json;

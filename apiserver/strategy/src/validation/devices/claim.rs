@@ -4,8 +4,8 @@
 
 use super::identifiers::fully_qualified;
 use super::{Context, MAX_CONFIGS, by_name, by_value, check_each, check_each_unique, opaque, selectors, toleration};
-use crate::validation::at::{At, Errors};
 use crate::validation::object_meta::validate_annotations;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

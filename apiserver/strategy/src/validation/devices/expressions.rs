@@ -4,8 +4,8 @@
 
 use super::identifiers::MAX_DRIVER_BYTES;
 use super::slice::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES};
-use crate::validation::at::{At, Errors};
 use cel::{Declaration, Environment, QUANTITY, Type};
+use field_checks::at::{At, Errors};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ValidateCSIDriverName, validatePoolName, validateQualifiedName and validateUID.
 
-use crate::validation::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 

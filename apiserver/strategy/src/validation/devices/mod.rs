@@ -8,11 +8,12 @@ pub mod claim;
 mod expressions;
 mod identifiers;
 pub mod slice;
+pub mod taint_rules;
 pub mod taints;
 
-use super::at::{At, Errors};
 use super::resource_names::is_extended;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use identifiers::driver;
 use proto::meta::names;
 use proto::meta::status::FieldError;

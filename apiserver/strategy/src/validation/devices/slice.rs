@@ -4,8 +4,8 @@
 
 use super::identifiers::{self, MAX_QUALIFIED_BYTES};
 use super::{Context, binding_conditions, by_name, capacity, check_each, check_each_entry, check_each_unique, taint};
-use crate::validation::at::{At, Errors};
 use crate::validation::pod::affinity::node_selector;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use super::{Errors, identifiers, shorten};
 use crate::testing::{create, update, update_of};
-use crate::validation::at::At;
+use field_checks::at::At;
 use serde_json::{Value, json};
 
 fn object(kind: &str, spec: Value) -> Value {

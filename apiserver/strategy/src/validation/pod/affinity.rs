@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateAffinity and validateTopologySpreadConstraints.
 
-use crate::validation::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::{label_selector, names};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

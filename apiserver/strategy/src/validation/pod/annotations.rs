@@ -4,8 +4,8 @@
 //! validateAppArmorAnnotationsAndFieldsMatchOnCreate.
 
 use super::all_containers;
-use crate::validation::at::{At, Errors};
 use crate::validation::paths::descending;
+use field_checks::at::{At, Errors};
 use serde_json::json;
 
 pub const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -6,7 +6,7 @@ use super::resources::{self, Claims};
 use super::volume_sources::PULL_POLICIES;
 use super::volumes::{self, Volumes};
 use super::{env, handlers, security};
-use crate::validation::at::{At, Errors, check_port_number, port_name};
+use field_checks::at::{At, Errors, check_port_number, port_name};
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::json;

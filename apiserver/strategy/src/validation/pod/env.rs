@@ -3,9 +3,9 @@
 //! Corresponds to ValidateEnv and ValidateEnvFrom.
 
 use super::all_containers;
-use crate::validation::at::{At, Errors};
 use crate::validation::object_meta;
 use crate::validation::paths::no_backsteps;
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::json;

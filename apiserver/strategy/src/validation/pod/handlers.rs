@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateProbe, validateHandler and validateLifecycle.
 
-use crate::validation::at::{At, Errors, check_port_number, check_port_number_or_name};
+use field_checks::at::{At, Errors, check_port_number, check_port_number_or_name};
 
 /// The kinds of handlers that a probe or a hook may have. It needs exactly one.
 struct Kinds<'k>(&'k [&'k str]);

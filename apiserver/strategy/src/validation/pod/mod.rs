@@ -19,8 +19,8 @@ pub mod volumes;
 pub mod warnings;
 pub mod windows;
 
-use super::at::{At, Errors, check_ip};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, check_ip};
 use proto::meta::names;
 use resources::Claims;
 use serde_json::json;

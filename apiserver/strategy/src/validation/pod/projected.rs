@@ -3,8 +3,8 @@
 //! Corresponds to validateKeyToPath, validateDownwardAPIVolumeFile and validateProjectionSources.
 
 use super::env;
-use crate::validation::at::{At, Errors};
 use crate::validation::paths::unreserved;
+use field_checks::at::{At, Errors};
 use serde_json::json;
 use std::collections::BTreeSet;
 

@@ -3,8 +3,8 @@
 //! Corresponds to ValidateContainerResourceRequirements.
 
 use super::annotations::MIRROR;
-use crate::validation::at::{At, Errors};
 use crate::validation::resource_names::{check_amount, check_container_name, check_name, is_huge_page, may_overcommit};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;

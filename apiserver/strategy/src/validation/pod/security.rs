@@ -3,8 +3,8 @@
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
 use super::{all_containers, windows};
-use crate::validation::at::{At, Errors};
 use crate::validation::paths::descending;
+use field_checks::at::{At, Errors};
 use serde_json::json;
 
 /// Checks the id of a user or a group.

@@ -3,8 +3,8 @@
 //! Corresponds to ValidatePodStatusUpdate.
 
 use super::update::annotation_updates;
-use crate::validation::at::{At, Errors, check_ip};
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors, check_ip};
 use proto::meta::names;
 use serde_json::Value;
 

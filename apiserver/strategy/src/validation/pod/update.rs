@@ -6,9 +6,9 @@ use super::annotations::{self, MIRROR};
 use super::containers::image_of_pod;
 use super::qos;
 use super::{pod_content, tolerations};
-use crate::validation::at::{At, Errors};
 use crate::validation::difference::difference;
 use crate::write_context::WriteContext;
+use field_checks::at::{At, Errors};
 use serde_json::{Value, json};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\

@@ -3,11 +3,11 @@
 //! Corresponds to validateVolumeSource.
 
 use super::projected::{downward_items, key_paths, mode, projected};
-use crate::validation::at::{At, Errors};
 use crate::validation::paths::descending;
 use crate::validation::volume_sources;
 use crate::validation::volume_sources::{only_source, require};
 use crate::validation::{object_meta, storage};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 

@@ -3,8 +3,8 @@
 //! Corresponds to ValidateVolumes and ValidateVolumeMounts.
 
 use super::volume_sources;
-use crate::validation::at::{At, Errors};
 use crate::validation::paths::{descending, steps_back};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

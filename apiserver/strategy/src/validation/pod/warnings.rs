@@ -3,8 +3,8 @@
 //! Corresponds to pkg/api/pod/warnings.go.
 
 use super::app_armor;
-use crate::validation::at::At;
 use crate::write_context::WriteContext;
+use field_checks::at::At;
 use proto::meta::names::dns1123_label;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;

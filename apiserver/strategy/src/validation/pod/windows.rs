@@ -3,7 +3,7 @@
 //! Corresponds to validateOS and validateWindowsSecurityContextOptions of pkg/apis/core/validation.
 
 use super::all_containers;
-use crate::validation::at::{At, Errors};
+use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 

@@ -22,6 +22,7 @@ const EXCLUDED: &[(&str, &[&str], &str)] = &[
     ("DeviceCapacity", &["requestPolicy"], UNWRITTEN),
     ("DeviceSubRequest", &["capacity"], UNWRITTEN),
     ("ExactDeviceRequest", &["capacity"], UNWRITTEN),
+    ("PodGroupSpec", &["disruptionMode"], "its feature is off by default"),
     ("GCEPersistentDiskVolumeSource", &["partition"], UNWRITTEN),
     ("GlusterfsPersistentVolumeSource", &["endpointsNamespace"], UNWRITTEN),
     ("HTTPGetAction", &["host"], UNWRITTEN),

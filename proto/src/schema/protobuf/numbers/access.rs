@@ -60,6 +60,16 @@ CertificateSigningRequest: metadata spec status
 CertificateSigningRequestCondition: type reason message lastUpdateTime lastTransitionTime status
 CertificateSigningRequestSpec: request username uid groups usages extra signerName expirationSeconds
 CertificateSigningRequestStatus: conditions certificate
+package io.k8s.api.certificates.v1alpha1
+ClusterTrustBundle: metadata spec
+ClusterTrustBundleSpec: signerName trustBundle
+package io.k8s.api.certificates.v1beta1
+ClusterTrustBundle: metadata spec
+ClusterTrustBundleSpec: signerName trustBundle
+PodCertificateRequest: metadata spec status
+PodCertificateRequestSpec: signerName podName podUID serviceAccountName serviceAccountUID nodeName nodeUID
+  maxExpirationSeconds pkixPublicKey proofOfPossession unverifiedUserAnnotations stubPKCS10Request
+PodCertificateRequestStatus: conditions certificateChain _ notBefore beginRefreshAt notAfter
 package io.k8s.api.flowcontrol.v1
 ExemptPriorityLevelConfiguration: nominalConcurrencyShares lendablePercent
 FlowDistinguisherMethod: type

@@ -77,6 +77,18 @@ ResourceClaimSpec: devices
 ResourceClaimStatus: allocation reservedFor _ devices
 ResourcePool: name generation resourceSliceCount
 ResourceSliceSpec: driver pool nodeName nodeSelector allNodes devices perDeviceNodeSelection sharedCounters
+package io.k8s.api.resource.v1alpha3
+DeviceTaint: key value effect timeAdded
+DeviceTaintRule: metadata spec status
+DeviceTaintRuleSpec: deviceSelector taint
+DeviceTaintRuleStatus: conditions
+DeviceTaintSelector: _ driver pool device
+package io.k8s.api.resource.v1beta2
+DeviceTaint: key value effect timeAdded
+DeviceTaintRule: metadata spec status
+DeviceTaintRuleSpec: deviceSelector taint
+DeviceTaintRuleStatus: conditions
+DeviceTaintSelector: _ driver pool device
 package io.k8s.api.storage.v1
 CSIDriver CSINode: metadata spec
 CSIDriverSpec: attachRequired podInfoOnMount volumeLifecycleModes storageCapacity fsGroupPolicy tokenRequests

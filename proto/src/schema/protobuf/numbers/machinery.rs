@@ -4,6 +4,15 @@
 //! Corresponds to the generated.proto files of these packages.
 
 pub(super) const NUMBERS: &str = r#"
+package io.k8s.api.apiserverinternal.v1alpha1
+ServerStorageVersion: apiServerID encodingVersion decodableVersions servedVersions
+StorageVersion: metadata spec status
+StorageVersionCondition: type status observedGeneration lastTransitionTime reason message
+StorageVersionStatus: storageVersions commonEncodingVersion conditions
+package io.k8s.api.storagemigration.v1beta1
+StorageVersionMigration: metadata spec status
+StorageVersionMigrationSpec: resource
+StorageVersionMigrationStatus: conditions resourceVersion
 package io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1
 CustomResourceColumnDefinition: name type format description priority jsonPath
 CustomResourceConversion: strategy webhook
@@ -33,6 +42,7 @@ package io.k8s.apimachinery.pkg.apis.meta.v1
 Condition: type status observedGeneration lastTransitionTime reason message
 DeleteOptions: gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun
   ignoreStoreReadErrorWithClusterBreakingPotential
+GroupResource: group resource
 FieldSelectorRequirement LabelSelectorRequirement: key operator values
 LabelSelector: matchLabels matchExpressions
 ListMeta: selfLink resourceVersion continue remainingItemCount

@@ -94,4 +94,21 @@ PodDisruptionBudgetStatus: observedGeneration disruptedPods disruptionsAllowed c
   expectedPods conditions
 package io.k8s.api.scheduling.v1
 PriorityClass: metadata value globalDefault description preemptionPolicy
+package io.k8s.api.scheduling.v1alpha2
+GangSchedulingPolicy: minCount
+PodGroup: metadata spec status
+PodGroupResourceClaim: name resourceClaimName resourceClaimTemplateName
+PodGroupResourceClaimStatus: name resourceClaimName
+PodGroupSchedulingConstraints: topology
+PodGroupSchedulingPolicy: basic gang
+PodGroupSpec: podGroupTemplateRef schedulingPolicy schedulingConstraints resourceClaims disruptionMode priorityClassName
+  priority
+PodGroupStatus: conditions resourceClaimStatuses
+PodGroupTemplate: name schedulingPolicy schedulingConstraints resourceClaims disruptionMode priorityClassName priority
+PodGroupTemplateReference: workload
+TopologyConstraint: key
+TypedLocalObjectReference: apiGroup kind name
+Workload: metadata spec
+WorkloadPodGroupTemplateReference: workloadName podGroupTemplateName
+WorkloadSpec: controllerRef podGroupTemplates
 "#;

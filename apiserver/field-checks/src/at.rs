@@ -200,6 +200,12 @@ impl<'a> At<'a> {
         FieldError { field: self.path.clone(), reason: "FieldValueInvalid", message }
     }
 
+    /// Like `invalid`, for a value that the message does not show.
+    pub fn invalid_omitted(&self, detail: impl fmt::Display) -> FieldError {
+        let message = format!("Invalid value: {detail}");
+        FieldError { field: self.path.clone(), reason: "FieldValueInvalid", message }
+    }
+
     pub fn required(&self, detail: &str) -> FieldError {
         FieldError::required(self.path.clone(), detail)
     }
