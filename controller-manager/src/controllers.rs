@@ -14,10 +14,12 @@ use crate::{
 use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use devices::{device_taint_eviction, resource_claim};
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use proto::kinds::api::apiserverinternal::v1alpha1::StorageVersion;
 use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
 use proto::kinds::api::batch::v1::{CronJob, Job};
 use proto::kinds::api::certificates::v1::CertificateSigningRequest;
+use proto::kinds::api::certificates::v1beta1::{ClusterTrustBundle, PodCertificateRequest};
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{
     ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
@@ -28,9 +30,11 @@ use proto::kinds::api::networking::v1::{IPAddress, ServiceCIDR};
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
+use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
 use proto::kinds::api::storage::v1::{
     CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use proto::kinds::api::storagemigration::v1beta1::StorageVersionMigration;
 use volumes::volume::{binder, ephemeral, expand, protection, simulated};
 use volumes::{attach_detach, csi_attacher};
 use workloads::{
@@ -444,7 +448,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         service_account: Some("podcertificaterequestcleaner"),
         component: "podcertificaterequestcleaner",
         queues: &[],
-        informers: &[],
+        informers: &[reads::<PodCertificateRequest>().behind(pod_request_cleaner::GATE)],
         on_by_default: true,
         start: pod_request_cleaner::start,
     },
@@ -453,8 +457,8 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         aliases: &[],
         service_account: Some("kube-apiserver-serving-clustertrustbundle-publisher"),
         component: "kube-apiserver-serving-clustertrustbundle-publisher",
-        queues: &[],
-        informers: &[],
+        queues: &["kube-apiserver-serving-clustertrustbundle-publisher"],
+        informers: &[triggers::<ClusterTrustBundle>().behind(trust_bundle_publisher::GATE)],
         on_by_default: true,
         start: trust_bundle_publisher::start,
     },
@@ -463,8 +467,11 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         aliases: &["storage-version-gc"],
         service_account: Some("storage-version-garbage-collector"),
         component: "storage-version-garbage-collector",
-        queues: &[],
-        informers: &[],
+        queues: &["storage_version_garbage_collector"],
+        informers: &[
+            triggers::<StorageVersion>().behind(storage_version_gc::GATE),
+            triggers::<Lease>().in_namespace(storage_version_gc::IDENTITIES).behind(storage_version_gc::GATE),
+        ],
         on_by_default: true,
         start: storage_version_gc::start,
     },
@@ -473,8 +480,8 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         aliases: &[],
         service_account: Some("storage-version-migrator-controller"),
         component: "storage-version-migrator-controller",
-        queues: &[],
-        informers: &[],
+        queues: &["storage-version-migrator-controller"],
+        informers: &[triggers::<StorageVersionMigration>().behind(storage_version_migrator::GATE)],
         on_by_default: true,
         start: storage_version_migrator::start,
     },
@@ -503,8 +510,13 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         aliases: &[],
         service_account: Some("device-taint-eviction-controller"),
         component: "device-taint-eviction-controller",
-        queues: &["device-taint-eviction-controller"],
-        informers: &[triggers::<Pod>(), triggers::<ResourceClaim>(), triggers::<ResourceSlice>()],
+        queues: &["device-taint-eviction-controller", "device-taint-rule-status"],
+        informers: &[
+            triggers::<Pod>(),
+            triggers::<ResourceClaim>(),
+            triggers::<ResourceSlice>(),
+            triggers::<DeviceTaintRule>().behind(device_taint_eviction::controller::RULES_GATE),
+        ],
         on_by_default: true,
         start: device_taint_eviction::controller::start,
     },
@@ -562,34 +574,6 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         start: token_cleaner::start,
     },
 ];
-
-/// `--controllers` names a controller that does not exist.
-#[derive(Debug, PartialEq, thiserror::Error)]
-#[error("--controllers: {0:?} is not in the list of known controllers")]
-pub struct UnknownController(pub String);
-
-/// Returns the controllers of a table that `--controllers` selects. A listed name starts its controller, and a name
-/// with a dash does not. `*` starts the controllers that are on by default and not listed.
-pub fn selected(
-    table: &'static [ControllerDescriptor],
-    names: &[String],
-) -> Result<Vec<&'static ControllerDescriptor>, UnknownController> {
-    for name in names.iter().filter(|name| *name != "*") {
-        let bare = name.strip_prefix('-').unwrap_or(name);
-        if !table.iter().any(|controller| controller.is_named(bare)) {
-            return Err(UnknownController(bare.to_owned()));
-        }
-    }
-    let has_star = names.iter().any(|name| name == "*");
-    let is_selected = |controller: &&ControllerDescriptor| {
-        let decides = |name: &&String| controller.is_named(name.strip_prefix('-').unwrap_or(name));
-        match names.iter().find(decides) {
-            Some(name) => !name.starts_with('-'),
-            None => has_star && controller.on_by_default,
-        }
-    };
-    Ok(table.iter().filter(is_selected).collect())
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
 use crate::configz;
-use crate::controllers::{CONTROLLERS, UnknownController, selected};
+use crate::controllers::CONTROLLERS;
+use crate::selection::{UnknownController, selected};
 use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
@@ -13,7 +14,7 @@ use component_base::kubeconfig::KubeconfigError;
 use component_base::options::{LeaderElectionOptions, OptionsError, read_file};
 use component_base::private_key::PrivateKeyError;
 use controller_base::context::{Context, Running};
-use controller_base::descriptor::ControllerDescriptor;
+use controller_base::descriptor::{ControllerDescriptor, find_served};
 use controller_base::leader_migration::{LeaderMigration, Leadership};
 use controller_base::options::{Config, Settings};
 use controller_base::signers::options::SignersError;
@@ -145,7 +146,8 @@ async fn lead(
 ) {
     // An environment of the controllers' own, so that the wait for their end has a limit.
     let env = client.env().child();
-    let context = Context::new(&client.in_env(&env), settings);
+    let mut context = Context::new(&client.in_env(&env), settings);
+    find_served(&mut context, &controllers).await;
     let mut running: Vec<(&ControllerDescriptor, Running)> = Vec::new();
     for controller in controllers {
         tracing::info!(controller = controller.name, "starting");

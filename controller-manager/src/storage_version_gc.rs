@@ -1,138 +1,135 @@
 //! The garbage collector of StorageVersions removes what API servers that no longer run wrote about the versions that they store.
 //!
-//! The gate StorageVersionAPI is off by default, and this API server does not serve the kind. Corresponds to
-//! pkg/controller/storageversiongc.
-//!
-//! Deviation: the records are compared with the leases of API servers once a minute. Kubernetes watches both.
+//! Corresponds to pkg/controller/storageversiongc.
 
-use client::reconcile::PeriodicReconciler;
-use client::{Action, Client, DeleteOptions, Error, ListOptions, Plan};
-use controller_base::clock;
+use client::reconcile::Reconciler;
+use client::{Action, Client, DeleteOptions, Event, Lister, Plan, ReconcileError};
+use component_base::storage_version::{IDENTITY_LABEL, IDENTITY_NAMESPACE, set_common_version};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::apiserverinternal::v1alpha1::{ServerStorageVersion, StorageVersion};
 use proto::kinds::api::coordination::v1::Lease;
-use proto::{Gvr, Kind};
-use serde_json::{Value, json};
+use proto::meta::time;
+use serde_json::json;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
 
-const GATES: &[&str] = &["APIServerIdentity", "StorageVersionAPI"];
-const PERIOD: Duration = Duration::from_secs(60);
-/// Selects the leases that API servers hold as long as they run.
-const IDENTITIES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
-const AGREED: &str = "AllEncodingVersionsEqual";
+pub const GATE: &str = "StorageVersionAPI";
+const GATES: &[&str] = &["APIServerIdentity", GATE];
+/// Namespace of the leases of API servers.
+pub const IDENTITIES: &str = IDENTITY_NAMESPACE;
 
 struct Collector {
-    client: Client,
+    storage_versions: Lister<StorageVersion>,
+    leases: Lister<Lease>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Observed {
-    storage_versions: Vec<Value>,
+    storage_version: Arc<StorageVersion>,
     /// Names of the leases of running API servers.
     servers: BTreeSet<String>,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
-    if !setup.has_gates(GATES) {
+    if !setup.has_gates(GATES) || !setup.serves::<StorageVersion>() {
         return Box::pin(async {});
     }
-    let collector = Collector { client: setup.client.clone() };
-    let running = setup.run_periodically("storage_version_garbage_collector", PERIOD, collector);
-    setup.run_where_served(storage_versions(), running)
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<StorageVersion>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, {
+        let storage_versions: Lister<StorageVersion> = setup.lister();
+        move |event: &Event<Lease>, queue| {
+            if let Event::Deleted(lease) = event {
+                let names =
+                    |version: &StorageVersion| records(version).iter().any(|it| it.api_server_id == lease.name());
+                storage_versions.filter("", names).iter().for_each(|version| queue.add(version.key()));
+            }
+        }
+    });
+    setup.run(queue, 1, Collector { storage_versions: setup.lister(), leases: setup.lister() })
 }
 
-fn storage_versions() -> Gvr {
-    Gvr::new("internal.apiserver.k8s.io", "v1alpha1", "storageversions")
+fn records(storage_version: &StorageVersion) -> &[ServerStorageVersion] {
+    let status = storage_version.status.as_ref();
+    status.and_then(|status| status.storage_versions.as_deref()).unwrap_or_default()
 }
 
-impl Collector {
-    /// Lists the leases last: a server has its lease before it writes.
-    async fn read(&self) -> Result<Observed, Error> {
-        let listed = self.client.dynamic(&storage_versions(), "").list(&ListOptions::default()).await?;
-        let leases = self.client.api::<Lease>("kube-system").list(&ListOptions::labels(IDENTITIES)).await?;
-        let servers = leases.items.iter().map(|lease| lease.name().to_owned()).collect();
-        Ok(Observed { storage_versions: listed.items, servers })
-    }
+fn is_identity(lease: &Lease) -> bool {
+    let labels = lease.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(IDENTITY_LABEL.0)).is_some_and(|value| value == IDENTITY_LABEL.1)
 }
 
-impl PeriodicReconciler for Collector {
+impl Reconciler for Collector {
     type Observed = Observed;
 
-    async fn observe(&mut self, _now: Timestamp) -> Observed {
-        let observed = self.read().await;
-        observed.inspect_err(|error| tracing::warn!(%error, "unable to list StorageVersions")).unwrap_or_default()
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let storage_version = self.storage_versions.by_key(key)?;
+        let leases = self.leases.filter(IDENTITIES, is_identity);
+        let servers = leases.iter().map(|lease| lease.name().to_owned()).collect();
+        Some(Observed { storage_version, servers })
     }
 
-    fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
-        let plans = observed.storage_versions.iter().filter_map(|one| collect(one, &observed.servers, now));
-        plans.map(|action| Plan::of([action])).collect()
+    /// Asks for the leases that the cache lacks. It may be older than the record of a server that has just started.
+    async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        for record in records(&observed.storage_version) {
+            let server = &record.api_server_id;
+            if observed.servers.contains(server) {
+                continue;
+            }
+            match client.api::<Lease>(IDENTITIES).get(server).await {
+                Ok(lease) if is_identity(&lease) => {
+                    observed.servers.insert(server.clone());
+                }
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        Plan::of(collect(&observed.storage_version, &observed.servers, now))
     }
 }
 
 /// Returns the write that removes the records of servers that do not run.
-fn collect(stored: &Value, servers: &BTreeSet<String>, now: Timestamp) -> Option<Action> {
-    let records = stored["status"]["storageVersions"].as_array()?;
-    let is_running = |record: &&Value| record["apiServerID"].as_str().is_some_and(|id| servers.contains(id));
-    let left: Vec<Value> = records.iter().filter(is_running).cloned().collect();
+fn collect(stored: &StorageVersion, servers: &BTreeSet<String>, now: Timestamp) -> Option<Action> {
+    let records = records(stored);
+    let is_running = |record: &&ServerStorageVersion| servers.contains(&record.api_server_id);
+    let left: Vec<ServerStorageVersion> = records.iter().filter(is_running).cloned().collect();
     if left.len() == records.len() {
         return None;
     }
-    let (gvr, namespace) = (storage_versions(), String::new());
     if left.is_empty() {
-        let text = |field: &str| stored["metadata"][field].as_str().unwrap_or_default().to_owned();
-        return Some(Action::Delete {
-            gvr,
-            namespace,
-            name: text("name"),
-            options: DeleteOptions::with_uid(text("uid")),
-        });
+        let options = DeleteOptions::with_uid(stored.uid());
+        return Some(Action::delete::<StorageVersion>("", stored.name(), options));
     }
-    let mut object = stored.clone();
+    let mut object = stored.encode();
     object["status"]["storageVersions"] = json!(left);
-    set_common_version(&mut object, now);
-    Some(Action::UpdateStatus { gvr, namespace, object })
-}
-
-/// Writes the version that all servers store, if they agree, and the condition that says whether they do.
-fn set_common_version(object: &mut Value, now: Timestamp) {
-    let records = object["status"]["storageVersions"].as_array().cloned().unwrap_or_default();
-    let first = records.first().map_or(Value::Null, |record| record["encodingVersion"].clone());
-    let is_agreed = records.iter().all(|record| record["encodingVersion"] == first);
-    let (status, reason, message) = if is_agreed {
-        ("True", "CommonEncodingVersionSet", "Common encoding version set")
-    } else {
-        ("False", "CommonEncodingVersionUnset", "Common encoding version unset")
-    };
-    object["status"]["commonEncodingVersion"] = if is_agreed { first } else { Value::Null };
-    let mut condition = json!({
-        "type": AGREED, "status": status, "observedGeneration": object["metadata"]["generation"], "reason": reason,
-        "message": message, "lastTransitionTime": clock::stamp(now)
-    });
-    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    if let Some(before) = conditions.iter().find(|other| other["type"] == AGREED && other["status"] == status) {
-        condition["lastTransitionTime"] = before["lastTransitionTime"].clone();
-    }
-    conditions.retain(|other| other["type"] != AGREED);
-    conditions.push(condition);
-    object["status"]["conditions"] = json!(conditions);
+    set_common_version(&mut object, &time::format(now));
+    Some(Action::UpdateStatus { gvr: StorageVersion::gvr(), namespace: String::new(), object })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use controller_base::fixture::at;
+    use serde_json::Value;
 
     #[test]
     fn records_of_servers_that_are_gone_are_removed() {
         let servers = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
         let collected = |records: &[(&str, &str)]| {
-            let record = |(id, version): &(&str, &str)| json!({"apiServerID": id, "encodingVersion": version});
+            let record = |(id, version): &(&str, &str)| json!({"apiServerID": id, "encodingVersion": version, "decodableVersions": [version]});
             let records: Vec<Value> = records.iter().map(record).collect();
-            let stored =
-                json!({"metadata": {"name": "apps.deployments", "uid": "u"}, "status": {"storageVersions": records}});
-            collect(&stored, &servers, at(10))
+            let stored = json!({
+                "metadata": {"name": "apps.deployments", "uid": "u"}, "spec": {}, "status": {"storageVersions": records},
+            });
+            collect(&StorageVersion::decode_value(stored).unwrap(), &servers, at(10))
         };
         assert_eq!(collected(&[]), None);
         assert_eq!(collected(&[("a", "v1"), ("b", "v2")]), None);
@@ -144,9 +141,12 @@ mod tests {
         ] {
             let Some(Action::UpdateStatus { object, .. }) = collected(&records) else { panic!("{records:?}") };
             assert_eq!(object["status"]["storageVersions"].as_array().map(Vec::len), Some(2));
-            assert_eq!(object["status"]["commonEncodingVersion"], common);
+            assert_eq!(object["status"].get("commonEncodingVersion").unwrap_or(&Value::Null), &common);
             let condition = &object["status"]["conditions"][0];
-            assert_eq!((&condition["type"], &condition["status"]), (&json!(AGREED), &json!(status)));
+            assert_eq!(
+                (&condition["type"], &condition["status"]),
+                (&json!("AllEncodingVersionsEqual"), &json!(status))
+            );
         }
     }
 }

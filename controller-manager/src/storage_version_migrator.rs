@@ -2,209 +2,201 @@
 //!
 //! ```text
 //!   status.resourceVersion is empty    record the version of the collection
-//!   it is recorded                     condition Running, an empty apply of every object, condition Succeeded or Failed
+//!   it is recorded                     condition Running
+//!   condition Running                  an empty apply of every object, then condition Succeeded or Failed
 //! ```
 //!
-//! The gate StorageVersionMigrator is off by default, and this API server does not serve the kind. Corresponds to
-//! pkg/controller/storageversionmigrator.
-//!
-//! Deviation: migrations are looked at every ten seconds, one after the other. Kubernetes watches them.
+//! Corresponds to pkg/controller/storageversionmigrator.
 
-use client::{Client, Error, ListOptions, Patch, PatchOptions};
+use client::reconcile::{Actor, Reconciler};
+use client::{Action, ApplyError, Client, Event, ListOptions, Lister, Patch, Plan, ReconcileError};
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use controller_base::discovery::{ApiResource, Discovered, discover};
+use controller_base::discovery::{ApiResource, discover};
 use jiff::Timestamp;
-use proto::Gvr;
+use proto::Kind;
+use proto::kinds::api::storagemigration::v1beta1::{StorageVersionMigration, StorageVersionMigrationStatus};
+use proto::kinds::metav1::Condition;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
-const GATE: &str = "StorageVersionMigrator";
+pub const GATE: &str = "StorageVersionMigrator";
 const MANAGER: &str = "storage-version-migrator-controller";
-const PERIOD: Duration = Duration::from_secs(10);
 /// How long a resource may be missing: discovery may not show a new custom resource yet.
 const PATIENCE_S: i64 = 60;
+/// Time until a resource that is missing is looked for again.
+const RETRY: Duration = Duration::from_secs(10);
+const RUNNING: Outcome = Outcome("Running", "StorageVersionMigrationInProgress");
+const SUCCEEDED: Outcome = Outcome("Succeeded", "StorageVersionMigrationSucceeded");
+const FAILED: Outcome = Outcome("Failed", "StorageVersionMigrationFailed");
 
 struct Migrator {
+    migrations: Lister<StorageVersionMigration>,
     /// The manager's own identity, which reads.
     reader: Client,
-    writer: Client,
 }
 
-/// What a migration needs next.
+/// A condition of a migration: its type and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Finished,
-    /// The resource is not served yet.
-    Wait,
-    Fail(&'static str),
-    RecordVersion,
-    Migrate,
+struct Outcome(&'static str, &'static str);
+
+struct Observed {
+    migration: Arc<StorageVersionMigration>,
+    found: Found,
 }
 
-/// A condition of a migration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Running,
-    Succeeded,
-    Failed,
-}
-
-impl Outcome {
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Running => ("Running", "StorageVersionMigrationInProgress"),
-            Self::Succeeded => ("Succeeded", "StorageVersionMigrationSucceeded"),
-            Self::Failed => ("Failed", "StorageVersionMigrationFailed"),
-        }
-    }
+/// What the server says about the resource of a migration.
+#[derive(Debug)]
+enum Found {
+    /// The server was not asked.
+    Unknown,
+    NotServed,
+    /// The version of the collection.
+    Version(String),
+    /// The objects to write again, when the migration runs.
+    Objects(ApiResource, Vec<Value>),
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
-    if !setup.has_gates(&[GATE]) {
+    if !setup.has_gates(&[GATE]) || !setup.serves::<StorageVersionMigration>() {
         return Box::pin(async {});
     }
-    let migrator = Migrator { reader: setup.client.clone(), writer: setup.actor().client };
-    setup.run_where_served(migrations(), Box::pin(migrator.run()))
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<StorageVersionMigration>, queue| queue.add(event.object().key()));
+    setup.run(queue, 1, Migrator { migrations: setup.lister(), reader: setup.client.clone() })
 }
 
-fn migrations() -> Gvr {
-    Gvr::new("storagemigration.k8s.io", "v1beta1", "storageversionmigrations")
-}
+impl Reconciler for Migrator {
+    type Observed = Observed;
 
-impl Migrator {
-    /// Looks at every migration once in a period. Each write depends on the answers before it, so there is no plan.
-    async fn run(self) {
-        let env = self.reader.env().clone();
-        loop {
-            if let Err(error) = self.round(env.wall()).await {
-                tracing::warn!(%error, "storage versions are not migrated");
-            }
-            tokio::select! {
-                biased;
-                () = env.shutdown().cancelled() => return,
-                () = env.sleep(PERIOD) => {}
-            }
-        }
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let migration = self.migrations.by_key(key)?;
+        let is_finished = has(&migration, SUCCEEDED) || has(&migration, FAILED);
+        (!is_finished).then_some(Observed { migration, found: Found::Unknown })
     }
 
-    async fn round(&self, now: Timestamp) -> Result<(), Error> {
-        let listed = self.reader.dynamic(&migrations(), "").list(&ListOptions::default()).await?;
-        let open: Vec<&Value> = listed.items.iter().filter(|migration| !is_finished(migration)).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
+    async fn consult(&self, _client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let migration = observed.migration;
+        let resource = &migration.spec.clone().unwrap_or_default().resource;
         let discovered = discover(&self.reader).await?;
-        for migration in open {
-            let resource = resource_of(migration, &discovered);
-            if let Err(error) = self.follow(migration, resource, now).await {
-                tracing::warn!(%error, migration = %migration["metadata"]["name"], "trying again in the next round");
+        let mut known = discovered.preferred();
+        let served = known.find(|it| it.gvr.group == resource.group && it.gvr.resource == resource.resource);
+        let found = match served {
+            None => Found::NotServed,
+            Some(resource) if has(&migration, RUNNING) => {
+                let listed = self.reader.dynamic(&resource.gvr, "").list(&ListOptions::default()).await?;
+                Found::Objects(resource.clone(), listed.items)
+            }
+            Some(resource) => {
+                let one = ListOptions { limit: 1, ..ListOptions::default() };
+                Found::Version(self.reader.dynamic(&resource.gvr, "").list(&one).await?.metadata.resource_version)
+            }
+        };
+        Ok(Some(Observed { migration, found }))
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(&observed.migration, &observed.found, now)
+    }
+
+    /// Goes on after an object that was written, deleted or made anew since the list: there is nothing left to migrate.
+    async fn apply(&self, actor: &Actor, _key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        for action in &plan.actions {
+            let one = Plan::of([action.clone()]);
+            if let Err(error) = client::apply(&actor.client, &actor.recorder, &one).await {
+                let is_settled = error.cause.is_conflict() || error.cause.is_not_found();
+                if !is_settled || !matches!(action, Action::Patch { .. }) {
+                    return Err(error);
+                }
             }
         }
         Ok(())
     }
 
-    async fn follow(&self, migration: &Value, resource: Option<&ApiResource>, now: Timestamp) -> Result<(), Error> {
-        match (next_step(migration, resource.is_some(), now), resource) {
-            (Step::Fail(message), _) => {
-                self.write(&with_condition(migration, Outcome::Failed, message, now)).await.map(drop)
-            }
-            (Step::RecordVersion, Some(resource)) => {
-                let one = ListOptions { limit: 1, ..ListOptions::default() };
-                let version = self.reader.dynamic(&resource.gvr, "").list(&one).await?.metadata.resource_version;
-                let mut recorded = migration.clone();
-                recorded["status"]["resourceVersion"] = json!(version);
-                self.write(&recorded).await.map(drop)
-            }
-            (Step::Migrate, Some(resource)) => self.migrate(migration, resource, now).await,
-            (Step::Finished | Step::Wait | Step::RecordVersion | Step::Migrate, _) => Ok(()),
-        }
+    fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
+        let Action::Patch { gvr, .. } = &error.failed else { return None };
+        tracing::warn!(%error, resource = %gvr, "failed to migrate the resource");
+        let failed = with_condition(&observed.migration, FAILED, "migration encountered unhandled error", now);
+        Some(Plan::of([Action::update_status(&failed)]))
     }
+}
 
-    async fn migrate(&self, migration: &Value, resource: &ApiResource, now: Timestamp) -> Result<(), Error> {
-        let running = self.write(&with_condition(migration, Outcome::Running, "", now)).await?;
-        let objects = self.reader.dynamic(&resource.gvr, "").list(&ListOptions::default()).await?.items;
-        let (mut outcome, mut message) = (Outcome::Succeeded, "");
-        for object in &objects {
-            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-            let api = self.writer.dynamic(&resource.gvr, text("namespace"));
-            match api.patch(text("name"), &rewrite(resource, object), &PatchOptions::default()).await {
-                Ok(_) => {}
-                // Written, deleted or made anew since the list: there is nothing left to migrate.
-                Err(error) if error.is_conflict() || error.is_not_found() => {}
-                Err(error) => {
-                    tracing::warn!(%error, resource = %resource.gvr, "failed to migrate the resource");
-                    (outcome, message) = (Outcome::Failed, "migration encountered unhandled error");
-                    break;
-                }
+fn plan(migration: &StorageVersionMigration, found: &Found, now: Timestamp) -> Plan {
+    let with = |outcome, message: &str| Action::update_status(&with_condition(migration, outcome, message, now));
+    let recorded = migration.status.as_ref().and_then(|status| status.resource_version.as_deref());
+    match found {
+        Found::Unknown => Plan::default(),
+        Found::NotServed => {
+            let created = migration.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+            let left = clock::until(clock::after(created, PATIENCE_S), now);
+            match left.is_zero() {
+                true => Plan::of([with(FAILED, "resource not found")]),
+                false => Plan { requeue_after: Some(left.min(RETRY)), ..Plan::default() },
             }
         }
-        self.write(&with_condition(&running, outcome, message, now)).await.map(drop)
-    }
-
-    async fn write(&self, migration: &Value) -> Result<Value, Error> {
-        self.writer.dynamic(&migrations(), "").update_status(migration).await
+        Found::Version(version) if recorded.unwrap_or_default().is_empty() => {
+            let mut changed = migration.clone();
+            changed.status.get_or_insert_default().resource_version = Some(version.clone());
+            Plan::of([Action::update_status(&changed)])
+        }
+        Found::Version(_) => Plan::of([with(RUNNING, "")]),
+        Found::Objects(resource, objects) => {
+            let rewrites = objects.iter().map(|object| rewrite(resource, object));
+            Plan::of(rewrites.chain([with(SUCCEEDED, "")]))
+        }
     }
 }
 
-fn resource_of<'a>(migration: &Value, discovered: &'a Discovered) -> Option<&'a ApiResource> {
-    let resource = &migration["spec"]["resource"];
-    let text = |field: &str| resource[field].as_str().unwrap_or_default();
-    discovered.preferred().find(|known| known.gvr.group == text("group") && known.gvr.resource == text("resource"))
-}
-
-fn is_finished(migration: &Value) -> bool {
-    let conditions = migration["status"]["conditions"].as_array().into_iter().flatten();
-    let ends = [Outcome::Succeeded, Outcome::Failed].map(|outcome| outcome.words().0);
-    conditions.into_iter().any(|it| it["status"] == "True" && ends.iter().any(|end| it["type"] == *end))
-}
-
-fn next_step(migration: &Value, is_served: bool, now: Timestamp) -> Step {
-    let created: Option<Timestamp> =
-        migration["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
-    if is_finished(migration) {
-        Step::Finished
-    } else if !is_served {
-        let is_new = created.is_some_and(|created| clock::after(created, PATIENCE_S) > now);
-        if is_new { Step::Wait } else { Step::Fail("resource not found") }
-    } else if migration["status"]["resourceVersion"].as_str().unwrap_or_default().is_empty() {
-        Step::RecordVersion
-    } else {
-        Step::Migrate
-    }
+fn has(migration: &StorageVersionMigration, Outcome(kind, _): Outcome) -> bool {
+    let status = migration.status.as_ref();
+    let mut conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    conditions.any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// Sets a condition. A migration that has ended no longer runs.
-fn with_condition(migration: &Value, outcome: Outcome, message: &str, now: Timestamp) -> Value {
-    let (type_, reason) = outcome.words();
-    let mut conditions = migration["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    if conditions.iter().any(|other| other["type"] == type_ && other["status"] == "True") {
-        return migration.clone();
-    }
-    conditions.retain(|other| other["type"] != type_);
-    let running = Outcome::Running.words().0;
-    for other in conditions.iter_mut().filter(|other| other["type"] == running) {
-        other["status"] = json!("False");
-        other["lastTransitionTime"] = json!(clock::stamp(now));
-    }
-    conditions.push(json!({
-        "type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": clock::stamp(now)
-    }));
+fn with_condition(
+    migration: &StorageVersionMigration,
+    Outcome(kind, reason): Outcome,
+    message: &str,
+    now: Timestamp,
+) -> StorageVersionMigration {
     let mut changed = migration.clone();
-    changed["status"]["conditions"] = json!(conditions);
+    let status: &mut StorageVersionMigrationStatus = changed.status.get_or_insert_default();
+    let conditions = status.conditions.get_or_insert_default();
+    conditions.retain(|other| other.type_ != kind);
+    for other in conditions.iter_mut().filter(|other| other.type_ == RUNNING.0) {
+        other.status = "False".to_owned();
+        other.last_transition_time = clock::stamp(now);
+    }
+    conditions.push(Condition {
+        type_: kind.to_owned(),
+        status: "True".to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: clock::stamp(now),
+        observed_generation: None,
+    });
     changed
 }
 
 /// Returns an apply of nothing, which stores the object again if its stored form differs. It fails for an object that was
 /// written or made anew in the meantime.
-fn rewrite(resource: &ApiResource, object: &Value) -> Patch {
+fn rewrite(resource: &ApiResource, object: &Value) -> Action {
     let metadata = &object["metadata"];
     let value = json!({
         "apiVersion": resource.gvk.api_version(), "kind": resource.gvk.kind,
         "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
     });
-    Patch::Apply { value, manager: MANAGER.to_owned(), force: false }
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    Action::Patch {
+        gvr: resource.gvr.clone(),
+        namespace: text("namespace"),
+        name: text("name"),
+        subresource: None,
+        patch: Patch::Apply { value, manager: MANAGER.to_owned(), force: false },
+    }
 }
 
 #[cfg(test)]
@@ -212,7 +204,7 @@ mod tests {
     use super::*;
     use client_testing::{FakeServer, Fault};
     use component_base::env::Env;
-    use proto::{Gvk, Status};
+    use proto::{Gvk, Gvr, Status};
 
     const KEY: &str = "storageversionmigrations.storagemigration.k8s.io";
 
@@ -223,32 +215,8 @@ mod tests {
         })
     }
 
-    #[test]
-    fn a_migration_waits_for_its_resource_and_its_version() {
-        let step = |status: Value, is_served: bool, now: &str| {
-            next_step(&migration(status), is_served, format!("2026-01-01T00:{now}Z").parse().unwrap())
-        };
-        assert_eq!(step(json!({}), false, "00:30"), Step::Wait);
-        assert_eq!(step(json!({}), false, "01:00"), Step::Fail("resource not found"));
-        assert_eq!(step(json!({}), true, "01:00"), Step::RecordVersion);
-        assert_eq!(step(json!({"resourceVersion": "7"}), true, "01:00"), Step::Migrate);
-        for end in ["Succeeded", "Failed"] {
-            let ended = json!({"conditions": [{"type": end, "status": "True"}]});
-            assert_eq!(step(ended, true, "01:00"), Step::Finished, "{end}");
-        }
-    }
-
-    /// Migrates two ConfigMaps, the second of which is answered as told. Returns the conditions afterwards.
-    async fn conditions_after(second: Option<Status>) -> String {
-        let env = Env::simulated(1);
-        let server = FakeServer::new(&env);
-        let client = Client::from_service(&env, server.service(), "test");
-        for name in ["a", "b"] {
-            server.put("configmaps", json!({"metadata": {"name": name, "namespace": "shop", "uid": name}}));
-        }
-        server.put(KEY, migration(json!({})));
-        let migrator = Migrator { reader: client.clone(), writer: client };
-        let resource = ApiResource {
+    fn config_maps() -> ApiResource {
+        ApiResource {
             gvr: Gvr::new("", "v1", "configmaps"),
             gvk: Gvk::new("", "v1", "ConfigMap"),
             is_namespaced: true,
@@ -256,12 +224,52 @@ mod tests {
             short_names: Vec::new(),
             subresources: Vec::new(),
             is_preferred: true,
+        }
+    }
+
+    fn typed(status: Value) -> StorageVersionMigration {
+        StorageVersionMigration::decode_value(migration(status)).unwrap()
+    }
+
+    #[test]
+    fn a_migration_waits_for_its_resource_and_its_version() {
+        let planned = |status: Value, found: Found, now: &str| {
+            plan(&typed(status), &found, format!("2026-01-01T00:{now}Z").parse().unwrap()).to_string()
         };
+        let version = || Found::Version("7".to_owned());
+        assert_eq!(planned(json!({}), Found::NotServed, "00:30"), "look again after 10s\n");
+        assert_eq!(planned(json!({}), Found::NotServed, "00:55"), "look again after 5s\n");
+        let failed = planned(json!({}), Found::NotServed, "01:00");
+        assert!(failed.contains("\"type\":\"Failed\"") && failed.contains("resource not found"), "{failed}");
+        let update = format!("update {KEY}/status m");
+        assert_eq!(planned(json!({}), version(), "00:01"), format!("{update} {{\"resourceVersion\":\"7\"}}\n"));
+        let running = planned(json!({"resourceVersion": "6"}), version(), "00:01");
+        assert!(running.starts_with(&update) && running.contains("\"type\":\"Running\""), "{running}");
+    }
+
+    /// Migrates two ConfigMaps, the second of which is answered as told. Returns the conditions afterwards.
+    async fn conditions_after(second: Option<Status>) -> String {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let objects = ["a", "b"].map(|name| json!({"metadata": {"name": name, "namespace": "shop", "uid": name}}));
+        objects.iter().for_each(|object| server.put("configmaps", object.clone()));
+        server.put(KEY, migration(json!({})));
+        let actor = Actor::new(&client, "test");
+        let migrator = Migrator { migrations: Lister::of([]), reader: client };
         if let Some(answer) = second {
             server.fault(Fault { path_contains: "configmaps/b", answer, retry_after_s: None });
         }
-        for _ in 0..2 {
-            migrator.follow(&server.get(KEY, "m").unwrap(), Some(&resource), env.wall()).await.unwrap();
+        let listed = || Found::Objects(config_maps(), objects.to_vec());
+        for found in [Found::Version("7".to_owned()), Found::Version("7".to_owned()), listed()] {
+            let now = StorageVersionMigration::decode_value(server.get(KEY, "m").unwrap()).unwrap();
+            let observed = Observed { migration: Arc::new(now), found };
+            let plan = migrator.plan(&observed, env.wall());
+            if let Err(error) = migrator.apply(&actor, "m", &observed, &plan).await {
+                let plan =
+                    migrator.recover(&observed, &error, env.wall()).expect("a failed rewrite ends the migration");
+                migrator.apply(&actor, "m", &observed, &plan).await.unwrap();
+            }
         }
         assert_eq!(server.count("PATCH /api/v1/namespaces/shop/configmaps/"), 2);
         let status = server.get(KEY, "m").unwrap()["status"].clone();

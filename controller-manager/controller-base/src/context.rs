@@ -7,7 +7,9 @@ use crate::options::Settings;
 use client::{Client, Informers, ServiceAccountTokens, WorkQueue};
 use component_base::env::Env;
 use futures::future::BoxFuture;
+use proto::Gvr;
 use proto::kinds::api::core::v1::Pod;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Named here too, because every controller has it from its context.
@@ -26,6 +28,8 @@ pub struct Context {
     pub client: Client,
     pub informers: Informers,
     pub settings: Arc<Settings>,
+    /// Resources behind gates that are on, which the API server serves.
+    pub served: BTreeSet<Gvr>,
 }
 
 impl Context {
@@ -33,7 +37,7 @@ impl Context {
     pub fn new(client: &Client, settings: Settings) -> Self {
         // There may be hundreds of thousands of pods, and nearly all rest.
         let (env, informers) = (client.env().clone(), Informers::new(client).packing_at_rest::<Pod>());
-        Self { env, client: client.clone(), informers, settings: Arc::new(settings) }
+        Self { env, client: client.clone(), informers, settings: Arc::new(settings), served: BTreeSet::new() }
     }
 
     /// Returns the client and recorder of one controller. `service_account` is its account in `kube-system`; `None` is

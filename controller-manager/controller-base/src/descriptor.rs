@@ -14,6 +14,7 @@ use component_base::env::Env;
 use component_base::options::{Original, feature_gates};
 use proto::{Gvr, Kind};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Watch {
     purpose: Purpose,
     /// The informer of a typed collection; `None` for those that discovery finds.
     collection: Option<Collection>,
+    /// The feature gate that this needs; empty for none.
+    gate: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,32 +72,50 @@ pub const fn reads<K: Kind>() -> Watch {
 
 /// Events of every resource that discovery finds trigger the controller, which keeps informers of its own for them.
 pub const fn discovers() -> Watch {
-    Watch { purpose: Purpose::Discovers, collection: None }
+    Watch { purpose: Purpose::Discovers, collection: None, gate: "" }
 }
 
 impl Watch {
     const fn typed<K: Kind>(purpose: Purpose) -> Self {
         let register = |informers: &Informers, namespace: &str| drop(informers.of_namespace::<K>(namespace));
-        Self { purpose, collection: Some(Collection { gvr: K::gvr, namespace: "", register }) }
+        Self { purpose, collection: Some(Collection { gvr: K::gvr, namespace: "", register }), gate: "" }
+    }
+
+    /// Starts the informer only if the gate is on and the API server serves the resource.
+    pub const fn behind(self, gate: &'static str) -> Self {
+        Self { gate, ..self }
     }
 
     pub const fn in_namespace(self, namespace: &'static str) -> Self {
-        let Self { purpose, collection } = self;
+        let Self { purpose, collection, gate } = self;
         let collection = match collection {
             Some(Collection { gvr, register, .. }) => Some(Collection { gvr, namespace, register }),
             None => None,
         };
-        Self { purpose, collection }
+        Self { purpose, collection, gate }
     }
 
     fn is_of(&self, gvr: &Gvr) -> bool {
         self.collection.as_ref().is_some_and(|collection| (collection.gvr)() == *gvr)
+    }
+
+    /// Returns the collection, unless it stands behind a gate and is not served.
+    fn active(&self, served: &BTreeSet<Gvr>) -> Option<&Collection> {
+        let collection = self.collection.as_ref();
+        collection.filter(|collection| self.gate.is_empty() || served.contains(&(collection.gvr)()))
     }
 }
 
 impl ControllerDescriptor {
     pub fn is_named(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
+    }
+
+    /// Returns the resources behind gates.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn gated(&self) -> impl Iterator<Item = Gvr> {
+        let gated = self.informers.iter().filter(|watch| !watch.gate.is_empty());
+        gated.filter_map(|watch| Some((watch.collection.as_ref()?.gvr)()))
     }
 
     /// Returns the resources that the controller watches, and in brackets those that it only reads.
@@ -131,10 +152,24 @@ impl ControllerDescriptor {
         let running = (self.start)(&setup);
         if setup.are_registered.get() {
             let triggers = self.informers.iter().filter(|watch| watch.purpose == Purpose::Triggers);
+            let triggers = triggers.filter(|watch| watch.active(&context.served).is_some());
             let has_handler = |watch: &Watch| setup.handled.borrow().iter().any(|gvr| watch.is_of(gvr));
             debug_assert!(triggers.into_iter().all(has_handler), "{} leaves a trigger without a handler", self.name);
         }
         running
+    }
+}
+
+/// Asks the API server which of the resources behind gates it serves that these controllers need.
+pub async fn find_served(context: &mut Context, controllers: &[&ControllerDescriptor]) {
+    let watches = controllers.iter().flat_map(|controller| controller.informers);
+    let is_on = |gate: &str| feature_gates::is_on(KubeControllerManager::NAME, &context.settings.feature_gates, gate);
+    let gated = watches.filter(|watch| !watch.gate.is_empty() && is_on(watch.gate));
+    let resources: BTreeSet<Gvr> = gated.filter_map(|watch| Some((watch.collection.as_ref()?.gvr)())).collect();
+    for resource in resources {
+        if is_served(&context.client, &resource).await {
+            context.served.insert(resource);
+        }
     }
 }
 
@@ -166,6 +201,17 @@ impl Setup<'_> {
             tracing::info!(controller, required_feature_gates = ?gates, "controller is disabled by a feature gate");
         }
         has_all
+    }
+
+    /// Returns true if the API server serves a resource of the row that stands behind a gate, and the gate is on. Logs if not.
+    pub fn serves<K: Kind>(&self) -> bool {
+        let resource = K::gvr();
+        let is_served = self.context.served.contains(&resource);
+        if !is_served {
+            let controller = self.descriptor.name;
+            tracing::info!(controller, %resource, "the API server does not serve the resource, or its gate is off");
+        }
+        is_served
     }
 
     /// Creates the work queues of the row.
@@ -253,19 +299,7 @@ impl Setup<'_> {
         Box::pin(resync(self.env.clone(), queue.clone(), self.lister(), period, is_due))
     }
 
-    /// Runs the controller if the API server serves the resource, which it need not.
-    pub fn run_where_served(&self, resource: Gvr, running: Running) -> Running {
-        let (client, controller) = (self.client.clone(), self.descriptor.name);
-        Box::pin(async move {
-            if is_served(&client, &resource).await {
-                running.await;
-            } else {
-                tracing::info!(controller, %resource, "not started: the API server does not serve the resource");
-            }
-        })
-    }
-
     fn collections(&self) -> impl Iterator<Item = &Collection> {
-        self.descriptor.informers.iter().filter_map(|watch| watch.collection.as_ref())
+        self.descriptor.informers.iter().filter_map(|watch| watch.active(&self.context.served))
     }
 }

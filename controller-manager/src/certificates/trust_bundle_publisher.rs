@@ -1,62 +1,64 @@
 //! Publishes the certificate authority of the API server as a ClusterTrustBundle, which pods can mount.
 //!
-//! The gate ClusterTrustBundle is off by default, and this API server does not serve the kind. Corresponds to
-//! pkg/controller/certificates/clustertrustbundlepublisher.
-//!
-//! Deviation: the bundles are compared once a minute. Kubernetes watches them.
+//! Corresponds to pkg/controller/certificates/clustertrustbundlepublisher.
 
-use client::reconcile::PeriodicReconciler;
-use client::{Action, Client, DeleteOptions, ListOptions, Plan};
+use client::reconcile::Reconciler;
+use client::{Action, DeleteOptions, Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use jiff::Timestamp;
-use proto::Gvr;
-use serde_json::{Value, json};
+use proto::Kind;
+use proto::kinds::api::certificates::v1beta1::{ClusterTrustBundle, ClusterTrustBundleSpec};
+use proto::kinds::metav1::ObjectMeta;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use std::time::Duration;
+use std::sync::Arc;
 
-const GATE: &str = "ClusterTrustBundle";
-const PERIOD: Duration = Duration::from_secs(60);
+pub const GATE: &str = "ClusterTrustBundle";
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
 /// The bytes of the hash in a bundle's name.
 const HASH_BYTES: usize = 12;
+/// The only key of the queue.
+const KEY: &str = SIGNER;
 
 struct Publisher {
-    client: Client,
+    bundles: Lister<ClusterTrustBundle>,
     authority_pem: String,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
-    if !setup.has_gates(&[GATE]) {
+    if !setup.has_gates(&[GATE]) || !setup.serves::<ClusterTrustBundle>() {
         return Box::pin(async {});
     }
     let Some(authority_pem) = setup.settings.root_ca_pem.clone() else {
         tracing::warn!("no ClusterTrustBundle: the certificate authority of the API server is not known");
         return Box::pin(async {});
     };
-    let publisher = Publisher { client: setup.client.clone(), authority_pem };
-    let running = setup.run_periodically("kube-apiserver-serving-clustertrustbundle-publisher", PERIOD, publisher);
-    setup.run_where_served(bundles(), running)
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<ClusterTrustBundle>, queue| {
+        if is_of_signer(event.object()) {
+            queue.add(KEY.to_owned());
+        }
+    });
+    // There may be no bundle yet, and so no event.
+    queue.add(KEY.to_owned());
+    setup.run(queue, 1, Publisher { bundles: setup.lister(), authority_pem })
 }
 
-fn bundles() -> Gvr {
-    Gvr::new("certificates.k8s.io", "v1beta1", "clustertrustbundles")
+fn is_of_signer(bundle: &ClusterTrustBundle) -> bool {
+    bundle.spec.signer_name.as_deref() == Some(SIGNER)
 }
 
-impl PeriodicReconciler for Publisher {
-    /// The bundles of the signer; `None` if they cannot be listed.
-    type Observed = Option<Vec<Value>>;
+impl Reconciler for Publisher {
+    /// The bundles of the signer.
+    type Observed = Vec<Arc<ClusterTrustBundle>>;
 
-    async fn observe(&mut self, _now: Timestamp) -> Self::Observed {
-        let of_signer = ListOptions::fields(format!("spec.signerName={SIGNER}"));
-        let listed = self.client.dynamic(&bundles(), "").list(&of_signer).await;
-        let listed = listed.inspect_err(|error| tracing::warn!(%error, "unable to list ClusterTrustBundles"));
-        listed.ok().map(|list| list.items)
+    fn observe(&self, _key: &str) -> Option<Self::Observed> {
+        Some(self.bundles.filter("", is_of_signer))
     }
 
-    fn plan(&mut self, observed: &Self::Observed, _now: Timestamp) -> Vec<Plan> {
-        observed.as_deref().map(|present| plan(present, &self.authority_pem)).unwrap_or_default()
+    fn plan(&self, observed: &Self::Observed, _now: Timestamp) -> Plan {
+        plan(observed, &self.authority_pem)
     }
 }
 
@@ -69,30 +71,26 @@ fn name_of(pem: &str) -> String {
     name
 }
 
-/// Plans the bundle, and the deletion of those of other authorities.
-fn plan(present: &[Value], pem: &str) -> Vec<Plan> {
+/// Plans the bundle, and then the deletion of those of other authorities.
+fn plan(present: &[Arc<ClusterTrustBundle>], pem: &str) -> Plan {
     let wanted = name_of(pem);
-    let mut actions = Vec::new();
-    match present.iter().find(|bundle| bundle["metadata"]["name"] == wanted.as_str()) {
+    let write = match present.iter().find(|bundle| bundle.name() == wanted) {
         None => {
-            let object = json!({
-                "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle", "metadata": {"name": wanted},
-                "spec": {"signerName": SIGNER, "trustBundle": pem},
-            });
-            actions.push(Action::Create { gvr: bundles(), namespace: String::new(), object });
+            let metadata = ObjectMeta { name: Some(wanted.clone()), ..ObjectMeta::default() };
+            let spec = ClusterTrustBundleSpec { signer_name: Some(SIGNER.to_owned()), trust_bundle: pem.to_owned() };
+            Some(Action::create(&ClusterTrustBundle { metadata, spec }))
         }
-        Some(bundle) if bundle["spec"]["trustBundle"] != pem => {
-            let mut object = bundle.clone();
-            object["spec"]["trustBundle"] = json!(pem);
-            actions.push(Action::Update { gvr: bundles(), namespace: String::new(), object });
+        Some(bundle) if bundle.spec.trust_bundle != pem => {
+            let mut bundle = ClusterTrustBundle::clone(bundle);
+            bundle.spec.trust_bundle = pem.to_owned();
+            Some(Action::update(&bundle))
         }
-        Some(_) => {}
-    }
-    let names = present.iter().filter_map(|bundle| bundle["metadata"]["name"].as_str());
-    let others = names.filter(|name| *name != wanted).map(str::to_owned);
-    let delete =
-        |name| Action::Delete { gvr: bundles(), namespace: String::new(), name, options: DeleteOptions::default() };
-    actions.into_iter().chain(others.map(delete)).map(|action| Plan::of([action])).collect()
+        Some(_) => None,
+    };
+    let others = present.iter().filter(|bundle| bundle.name() != wanted);
+    let deletions =
+        others.map(|bundle| Action::delete::<ClusterTrustBundle>("", bundle.name(), DeleteOptions::default()));
+    Plan::of(write.into_iter().chain(deletions))
 }
 
 #[cfg(test)]
@@ -101,10 +99,14 @@ mod tests {
 
     #[test]
     fn the_bundle_of_the_authority_is_the_only_one() {
-        let planned = |present: &[Value]| -> String { plan(present, "PEM").iter().map(ToString::to_string).collect() };
+        let planned = |present: &[Arc<ClusterTrustBundle>]| plan(present, "PEM").to_string();
         // The first bytes of the SHA-256 of "PEM".
         let name = "kubernetes.io:kube-apiserver-serving:384fb9a44fabe158be2757b9";
-        let bundle = |name: &str, pem: &str| json!({"metadata": {"name": name}, "spec": {"trustBundle": pem}});
+        let bundle = |name: &str, pem: &str| {
+            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+            let spec = ClusterTrustBundleSpec { signer_name: Some(SIGNER.to_owned()), trust_bundle: pem.to_owned() };
+            Arc::new(ClusterTrustBundle { metadata, spec })
+        };
         let own = name_of("PEM");
         assert_eq!(own, name);
         assert_eq!(planned(&[]), format!("create clustertrustbundles.certificates.k8s.io {own}\n"));

@@ -85,7 +85,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     options::check_provider(cloud_provider.as_deref())?;
     let cloud = options::connection(cloud_config.as_deref())?;
     let (mut settings, options) = settings.settings();
-    crate::controllers::selected(CONTROLLERS, &settings.controllers)?;
+    crate::selection::selected(CONTROLLERS, &settings.controllers)?;
     let client = COMPONENT.connect(&env, &connection)?;
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER, "cloud": cloud.server});

@@ -1,6 +1,7 @@
 //! Tests of the table of controllers: its names, what `--controllers` selects, and that rows and documents are true.
 
 use super::*;
+use crate::selection::{UnknownController, selected};
 use client::Client;
 use client_testing::FakeServer;
 use component_base::certificate_request::Signer;
@@ -34,7 +35,13 @@ fn the_flag_adds_and_takes_away() {
 }
 
 /// Gates that are off by default, and without which a controller does not start.
-const GATES: &[&str] = &["ClusterTrustBundle", "PodCertificateRequest", "StorageVersionAPI", "StorageVersionMigrator"];
+const GATES: &[&str] = &[
+    "ClusterTrustBundle",
+    "DRADeviceTaintRules",
+    "PodCertificateRequest",
+    "StorageVersionAPI",
+    "StorageVersionMigrator",
+];
 
 /// `ControllerDescriptor::start` and `Setup` compare what a controller asks for with its row.
 #[tokio::test(start_paused = true)]
@@ -51,7 +58,8 @@ async fn every_row_names_what_its_controller_uses() {
         signers: Signers(BTreeMap::from([(SignerName::KubeletServing, Arc::new(signer))])),
         ..Settings::default()
     };
-    let context = Context::new(&client, settings);
+    let mut context = Context::new(&client, settings);
+    context.served = CONTROLLERS.iter().flat_map(ControllerDescriptor::gated).collect();
     for row in CONTROLLERS.iter().chain(crate::cloud::CONTROLLERS) {
         drop(row.start(&context));
     }

@@ -34,6 +34,7 @@ mod faulty_proxy;
 mod feature_gates;
 mod flood;
 mod front_proxy;
+mod gated_kinds;
 mod hostile;
 mod housekeeping;
 mod kube_rs;

@@ -1,42 +1,42 @@
 //! Starts the device taint eviction controller, and remembers the pods whose eviction is scheduled.
 //!
 //! Corresponds to Run and the handle functions in pkg/controller/devicetainteviction/device_taint_eviction.go.
-//!
-//! Deviation: taints are those in ResourceSlices. DeviceTaintRules, whose gate DRADeviceTaintRules is off by default, are not
-//! served.
 
-use super::eviction::{Observed, devices, eviction, pool_key};
-use crate::pod_claims::{claim_keys, consumers, entries, is_pod};
-use client::reconcile::Reconciler;
-use client::{Event, Informer, Lister, Plan, WorkQueue};
+use super::caches::{BY_POOL, Caches, users};
+use super::eviction::{Observed, devices, evicting_rules, eviction, pool_key};
+use super::rule_status::{RuleReconciler, RuleStatus};
+use crate::pod_claims::{claim_keys, entries};
+use client::reconcile::{Actor, Reconciler};
+use client::{Action, ApplyError, Event, Informer, Plan, WorkQueue, apply};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::eviction::{Eviction, Words};
 use controller_base::pod;
+use futures::future::join;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::{ResourceClaim, ResourceSlice};
-use std::collections::{BTreeMap, BTreeSet};
+use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const GATE: &str = "DRADeviceTaints";
-/// Slices, and the claims with devices of them, by the key of their pool.
-const BY_POOL: &str = "pool";
+pub const RULES_GATE: &str = "DRADeviceTaintRules";
 
 struct Controller {
-    pods: Lister<Pod>,
-    claims: Lister<ResourceClaim>,
-    slices: Lister<ResourceSlice>,
+    caches: Arc<Caches>,
     /// Keys of the pods whose eviction is scheduled.
     scheduled: Mutex<BTreeSet<String>>,
+    rule_status: Arc<RuleStatus>,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
     if !setup.has_gates(&[GATE]) {
         return Box::pin(async {});
     }
-    let queue = setup.queue();
+    let [queue, rule_queue] = setup.queues();
     let (claims, slices): (Informer<ResourceClaim>, Informer<ResourceSlice>) = (setup.informer(), setup.informer());
     claims.index(BY_POOL, |claim| devices(claim).map(|device| pool_key(&device.driver, &device.pool)).collect());
     slices.index(BY_POOL, |slice| vec![pool_of(slice)]);
@@ -60,9 +60,42 @@ pub fn start(setup: &Setup<'_>) -> Running {
             }
         }
     });
-    let scheduled = Mutex::default();
-    let controller = Controller { pods: setup.lister(), claims: claims.lister(), slices: slices.lister(), scheduled };
-    setup.run(queue, setup.settings.devices.concurrent_device_taint_eviction_syncs, controller)
+    let has_rules = setup.has_gates(&[RULES_GATE]) && setup.serves::<DeviceTaintRule>();
+    let caches = Arc::new(Caches {
+        pods: setup.lister(),
+        claims: claims.lister(),
+        slices: slices.lister(),
+        rules: has_rules.then(|| setup.lister()),
+    });
+    let rule_status = Arc::new(RuleStatus::new(caches.clone(), rule_queue.clone()));
+    if has_rules {
+        follow_rules(setup, &queue, &rule_status);
+    }
+    let controller = Controller { caches, scheduled: Mutex::default(), rule_status: rule_status.clone() };
+    let pods = setup.run(queue, setup.settings.devices.concurrent_device_taint_eviction_syncs, controller);
+    if !has_rules {
+        return pods;
+    }
+    let rules = setup.run(rule_queue, 1, RuleReconciler(rule_status));
+    Box::pin(async move {
+        join(pods, rules).await;
+    })
+}
+
+/// Looks at the status of a new rule, and at the pods that a new, changed or deleted rule is about.
+fn follow_rules(setup: &Setup<'_>, queue: &WorkQueue<String>, rule_status: &Arc<RuleStatus>) {
+    let rule_status = rule_status.clone();
+    setup.on_event(queue, move |event: &Event<DeviceTaintRule>, queue| {
+        let before = match event {
+            Event::Updated { old, new } if old.spec == new.spec => return,
+            Event::Updated { old, .. } => Some(old),
+            Event::Added(_) | Event::Deleted(_) => None,
+        };
+        rule_status.changed(event);
+        for rule in before.into_iter().chain([event.object()]) {
+            rule_status.caches().claims_of(rule).iter().for_each(|claim| add_users(claim, queue));
+        }
+    });
 }
 
 fn pool_of(slice: &ResourceSlice) -> String {
@@ -77,10 +110,8 @@ fn concerns_claims(event: &Event<Pod>) -> bool {
     has_claims && !is_same
 }
 
-/// Adds the pods that a claim is reserved for.
 fn add_users(claim: &ResourceClaim, queue: &WorkQueue<String>) {
-    let pods = consumers(claim).iter().filter(|consumer| is_pod(consumer));
-    pods.for_each(|pod| queue.add(client::cached::key(claim.namespace(), &pod.name)));
+    users(claim).for_each(|pod| queue.add(pod));
 }
 
 impl Reconciler for Controller {
@@ -88,19 +119,11 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let mut scheduled = self.scheduled.lock();
-        let Some(pod) = self.pods.by_key(key) else {
+        let Some(pod) = self.caches.pods.by_key(key) else {
             scheduled.remove(key);
             return None;
         };
-        let claims: BTreeMap<_, _> = claim_keys(&pod)
-            .iter()
-            .filter_map(|key| self.claims.by_key(key))
-            .map(|claim| (claim.name().to_owned(), claim))
-            .collect();
-        let pools = claims.values().flat_map(|claim| devices(claim)).map(|it| pool_key(&it.driver, &it.pool));
-        let pools: BTreeSet<String> = pools.collect();
-        let slices = pools.into_iter().map(|pool| (pool.clone(), self.slices.by_index(BY_POOL, &pool))).collect();
-        let mut observed = Observed { pod, claims, slices, was_scheduled: false };
+        let mut observed = self.caches.observe(pod, self.caches.rules());
         observed.was_scheduled = match eviction(&observed) {
             Eviction::At(_) => !scheduled.insert(key.to_owned()),
             Eviction::Never => scheduled.remove(key),
@@ -110,6 +133,19 @@ impl Reconciler for Controller {
 
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
         plan(observed, now)
+    }
+
+    /// Tells the status of the rules which pods they evict.
+    async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let rules = || evicting_rules(observed);
+        let is_evicted = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+        if is_evicted {
+            apply(&actor.client, &actor.recorder, plan).await?;
+            rules().for_each(|rule| self.rule_status.evicted(rule));
+            return Ok(());
+        }
+        rules().for_each(|rule| self.rule_status.pending(rule));
+        apply(&actor.client, &actor.recorder, plan).await.map(drop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decides whether and when a pod is evicted because of the devices that it uses.
+//! Decides whether and when a pod is evicted because of the devices that it uses, and which rules have a part in it.
 //!
 //! Corresponds to claimEvictionTime and podEvictionTime in pkg/controller/devicetainteviction/device_taint_eviction.go.
 //!
@@ -14,10 +14,11 @@ use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::{
     DeviceRequestAllocationResult, DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice,
 };
+use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NO_EXECUTE: &str = "NoExecute";
+pub const NO_EXECUTE: &str = "NoExecute";
 
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -26,6 +27,7 @@ pub struct Observed {
     pub claims: BTreeMap<String, Arc<ResourceClaim>>,
     /// The slices of the pools of these claims, by the pool's key.
     pub slices: BTreeMap<String, Vec<Arc<ResourceSlice>>>,
+    pub rules: Vec<Arc<DeviceTaintRule>>,
     /// True if an earlier round scheduled the pod's eviction.
     pub was_scheduled: bool,
 }
@@ -42,22 +44,56 @@ pub fn devices(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceRequestAllo
 }
 
 pub fn eviction(observed: &Observed) -> Eviction {
+    let of_slices = used_devices(observed).filter_map(|device| slice_end(device, &observed.slices));
+    let of_rules = observed.rules.iter().filter_map(|rule| rule_end(rule, observed));
+    of_slices.chain(of_rules).min().map_or(Eviction::Never, Eviction::At)
+}
+
+/// Returns the rules that evict the pod, now or later.
+pub fn evicting_rules(observed: &Observed) -> impl Iterator<Item = &Arc<DeviceTaintRule>> {
+    observed.rules.iter().filter(move |rule| rule_end(rule, observed).is_some())
+}
+
+/// Returns whether a rule is about a device.
+pub fn selects(rule: &DeviceTaintRule, driver: &str, pool: &str, device: &str) -> bool {
+    let fits = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+    rule.spec.device_selector.as_ref().is_some_and(|selector| {
+        fits(&selector.driver, driver) && fits(&selector.pool, pool) && fits(&selector.device, device)
+    })
+}
+
+/// Returns the devices that a pod with a node uses.
+fn used_devices(observed: &Observed) -> impl Iterator<Item = &DeviceRequestAllocationResult> {
     let pod = &*observed.pod;
-    if pod::node_name(pod).is_empty() {
-        return Eviction::Never;
-    }
-    let claims = entries(pod).filter_map(|entry| match claim_name(pod, entry) {
+    let has_node = !pod::node_name(pod).is_empty();
+    let claims = entries(pod).filter_map(move |entry| match claim_name(pod, entry) {
         ClaimName::Shared(name) => observed.claims.get(name),
         ClaimName::Own(name) => observed.claims.get(name).filter(|claim| is_for_pod(claim, pod)),
         ClaimName::NotNeeded | ClaimName::NotMade => None,
     });
-    let used = claims.filter(|claim| is_reserved_for(claim, pod));
-    let ends = used.flat_map(|claim| devices(claim)).filter_map(|device| device_end(device, &observed.slices));
-    ends.min().map_or(Eviction::Never, Eviction::At)
+    let used = claims.filter(move |claim| has_node && is_reserved_for(claim, pod));
+    used.flat_map(|claim| devices(claim))
 }
 
-/// Returns the time at which the taints of an allocated device evict its users; `None` if all are tolerated for ever.
-fn device_end(
+/// Returns the time at which the taint of a rule evicts the pod; `None` if it does not.
+fn rule_end(rule: &DeviceTaintRule, observed: &Observed) -> Option<Timestamp> {
+    let taint = DeviceTaint {
+        key: rule.spec.taint.key.clone(),
+        value: rule.spec.taint.value.clone(),
+        effect: rule.spec.taint.effect.clone(),
+        time_added: rule.spec.taint.time_added.clone(),
+    };
+    let selected = used_devices(observed).filter(|used| selects(rule, &used.driver, &used.pool, &used.device));
+    selected.filter_map(|used| taint_end(&taint, tolerations(used), created(rule))).min()
+}
+
+fn tolerations(allocated: &DeviceRequestAllocationResult) -> &[DeviceToleration] {
+    allocated.tolerations.as_deref().unwrap_or_default()
+}
+
+/// Returns the time at which the taints of an allocated device in its slice evict its users; `None` if all are tolerated for
+/// ever.
+fn slice_end(
     allocated: &DeviceRequestAllocationResult,
     slices: &BTreeMap<String, Vec<Arc<ResourceSlice>>>,
 ) -> Option<Timestamp> {
@@ -65,11 +101,10 @@ fn device_end(
     // Slices of an older generation of the pool are outdated.
     let generation = pool.iter().map(|slice| slice.spec.pool.generation).max();
     let present = pool.iter().filter(|slice| Some(slice.spec.pool.generation) == generation);
-    let tolerations = allocated.tolerations.as_deref().unwrap_or_default();
     let ends = present.flat_map(|slice| {
         let devices = slice.spec.devices.iter().flatten().filter(|device| device.name == allocated.device);
         let taints = devices.flat_map(|device| device.taints.iter().flatten());
-        taints.filter_map(|taint| taint_end(taint, tolerations, created(slice)))
+        taints.filter_map(|taint| taint_end(taint, tolerations(allocated), created(&**slice)))
     });
     ends.min()
 }
@@ -89,8 +124,8 @@ fn taint_end(taint: &DeviceTaint, tolerations: &[DeviceToleration], created: Tim
     Some(clock::after(added, seconds.max(0)))
 }
 
-fn created(slice: &ResourceSlice) -> Timestamp {
-    slice.metadata().creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+fn created<K: Kind>(object: &K) -> Timestamp {
+    object.metadata().creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
 fn tolerates(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
@@ -135,8 +170,44 @@ mod tests {
             pod: Arc::new(pod),
             claims: BTreeMap::from([("one".to_owned(), Arc::new(one))]),
             slices: BTreeMap::from([("gpu.example.com/node-1".to_owned(), slices)]),
+            rules: Vec::new(),
             was_scheduled: false,
         }
+    }
+
+    fn rule(name: &str, selector: &Value, taint: &Value) -> Arc<DeviceTaintRule> {
+        let metadata = json!({"name": name, "creationTimestamp": at(5).to_string()});
+        let rule = json!({"metadata": metadata, "spec": {"deviceSelector": selector, "taint": taint}});
+        Arc::new(DeviceTaintRule::decode_value(rule).unwrap())
+    }
+
+    #[test]
+    fn the_taint_of_a_rule_counts_like_that_of_a_slice() {
+        let execute = taint("a", "NoExecute", Some(10));
+        let own = json!({"driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
+        let forever = json!([{"key": "a", "operator": "Exists"}]);
+        for (what, selector, taint, tolerations, expected) in [
+            ("every device", json!({}), &execute, json!([]), Some(10)),
+            ("this device", own.clone(), &execute, json!([]), Some(10)),
+            ("another device", json!({"device": "gpu-1"}), &execute, json!([]), None),
+            ("no selector", json!(null), &execute, json!([]), None),
+            ("tolerated", own.clone(), &execute, forever, None),
+            ("no effect", own, &taint("a", "None", Some(10)), json!([]), None),
+        ] {
+            // No slice shows the device.
+            let mut observed = observed(&tolerations, Vec::new());
+            observed.rules = vec![rule("r", &selector, taint)];
+            assert_eq!(
+                eviction(&observed),
+                expected.map_or(Eviction::Never, |second| Eviction::At(at(second))),
+                "{what}"
+            );
+            assert_eq!(evicting_rules(&observed).count(), usize::from(expected.is_some()), "{what}");
+        }
+        let mut both = observed(&json!([]), vec![slice("s", 1, &json!([taint("b", "NoExecute", Some(7))]))]);
+        both.rules = vec![rule("r", &json!({}), &execute)];
+        assert_eq!(eviction(&both), Eviction::At(at(7)));
+        assert_eq!(evicting_rules(&both).count(), 1);
     }
 
     #[test]

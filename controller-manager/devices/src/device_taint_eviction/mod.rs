@@ -4,4 +4,6 @@
 //! Corresponds to pkg/controller/devicetainteviction.
 
 pub mod eviction;
+pub mod caches;
+pub mod rule_status;
 pub mod controller;
