@@ -244,6 +244,7 @@ mod tests {
                 "RuntimeClass",
                 "CertificateApproval",
                 "CertificateSigning",
+                "ClusterTrustBundleAttest",
                 "CertificateSubjectRestriction",
                 "DefaultIngressClass",
                 "PodTopologyLabels",
