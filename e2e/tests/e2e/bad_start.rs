@@ -70,7 +70,7 @@ fn bad_flags() {
         ),
         (
             "apiserver --runtime-config=apps",
-            "orrery: invalid value 'apps' for '--runtime-config <API=BOOL>': want GROUP/VERSION=true or =false",
+            "orrery: invalid value 'apps' for '--runtime-config <API=BOOL>': want GROUP/VERSION=true or =false, or GROUP/VERSION/RESOURCE=true or =false",
         ),
         ("scheduler --config=none", "scheduler: --config: none: No such file or directory (os error 2)"),
         (
