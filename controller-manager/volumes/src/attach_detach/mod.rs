@@ -18,3 +18,5 @@ pub mod controller;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trigger_tests;

@@ -21,21 +21,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// PersistentVolumes by the unique name of their CSI volume.
-const BY_UNIQUE_NAME: &str = "uniqueName";
+pub(super) const BY_UNIQUE_NAME: &str = "uniqueName";
 /// Nodes by the unique names of the volumes that their status lists as attached.
-const BY_REPORTED: &str = "volumesAttached";
+pub(super) const BY_REPORTED: &str = "volumesAttached";
 /// Attachments by the name of their node.
-const BY_NODE: &str = "node";
+pub(super) const BY_NODE: &str = "node";
 
 /// Annotation of a node that keeps the volumes of pods that have ended.
 const KEEPS_TERMINATED: &str = "volumes.kubernetes.io/keep-terminated-pod-volumes";
 
 /// The pods that use a volume, by node.
-type Users = BTreeMap<String, Vec<Arc<Pod>>>;
+pub(super) type Users = BTreeMap<String, Vec<Arc<Pod>>>;
 
 pub struct Caches {
-    env: Env,
-    options: AttachDetachOptions,
+    pub(super) env: Env,
+    pub(super) options: AttachDetachOptions,
     pub pods: Lister<Pod>,
     pub nodes: Lister<Node>,
     pub claims: Lister<PersistentVolumeClaim>,
@@ -50,9 +50,7 @@ impl Caches {
     pub fn new(setup: &Setup<'_>) -> Self {
         indexes::pods_by_node(&setup.informer());
         indexes::pods_by_claim(&setup.informer());
-        setup.informer::<PersistentVolume>().index(BY_UNIQUE_NAME, |volume| {
-            CsiVolume::of(volume).map(|volume| volume.unique_name()).into_iter().collect()
-        });
+        setup.informer::<PersistentVolume>().index(BY_UNIQUE_NAME, unique_names);
         setup.informer::<Node>().index(BY_REPORTED, |node| reported(node).map(str::to_owned).collect());
         let attachments = setup.informer::<VolumeAttachment>();
         attachments.index(BY_NODE, |attachment| vec![attachment.spec.node_name.clone()]);
@@ -74,23 +72,29 @@ impl Caches {
     pub fn volume(&self, unique_name: &str) -> Option<volume_plan::Observed> {
         let volume = CsiVolume::from_unique_name(unique_name)?;
         let (used, mut users) = self.users(&volume);
-        let all = self.volumes.by_index(BY_UNIQUE_NAME, unique_name);
-        let nodes: BTreeSet<String> = all
-            .iter()
-            .flat_map(|volume| self.attachments.by_index(ATTACHMENTS_BY_VOLUME, volume.name()))
-            .map(|attachment| attachment.spec.node_name.clone())
-            .chain(self.nodes.by_index(BY_REPORTED, unique_name).iter().map(|node| node.name().to_owned()))
-            .chain(users.keys().cloned())
-            .collect();
+        let nodes = self.nodes_of(&volume, &users);
         self.ledger.retain(unique_name, |node| nodes.contains(node));
         let place = |node: String| self.place(&volume, &node, users.remove(&node).unwrap_or_default());
         let places = nodes.into_iter().map(place).collect();
         Some(volume_plan::Observed {
-            persistent_volume: used.or_else(|| all.first().cloned())?,
+            persistent_volume: used
+                .or_else(|| self.volumes.by_index(BY_UNIQUE_NAME, unique_name).into_iter().next())?,
             places,
             forces_detach: !self.options.disable_force_detach_on_timeout,
             verifies: self.options.sync_period().is_some(),
         })
+    }
+
+    /// Returns the nodes that a volume concerns: those of its attachments, those that report it, and those of its pods.
+    pub fn nodes_of(&self, volume: &CsiVolume, users: &Users) -> BTreeSet<String> {
+        let unique_name = volume.unique_name();
+        let all = self.volumes.by_index(BY_UNIQUE_NAME, &unique_name);
+        all.iter()
+            .flat_map(|volume| self.attachments.by_index(ATTACHMENTS_BY_VOLUME, volume.name()))
+            .map(|attachment| attachment.spec.node_name.clone())
+            .chain(self.nodes.by_index(BY_REPORTED, &unique_name).iter().map(|node| node.name().to_owned()))
+            .chain(users.keys().cloned())
+            .collect()
     }
 
     /// Observes a node with its volumes; `None` if it is gone.
@@ -203,6 +207,10 @@ impl Caches {
         let annotations = node.as_ref().and_then(|node| node.metadata.annotations.as_ref());
         annotations.and_then(|annotations| annotations.get(KEEPS_TERMINATED)).is_some_and(|value| value == "true")
     }
+}
+
+pub(super) fn unique_names(volume: &PersistentVolume) -> Vec<String> {
+    CsiVolume::of(volume).map(|volume| volume.unique_name()).into_iter().collect()
 }
 
 /// Returns the unique names of the volumes that a node's status lists as attached.

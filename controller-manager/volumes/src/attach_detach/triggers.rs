@@ -28,6 +28,14 @@ impl Triggers {
         self.volumes.add(volume.unique_name());
     }
 
+    /// Adds a volume with the nodes that it concerns. Until the caches know the volume and its claim, the events of those nodes
+    /// and of their pods and attachments add nothing.
+    fn add_with_nodes(&self, volume: &CsiVolume) {
+        self.add(volume);
+        let users = self.caches.users(volume).1;
+        self.caches.nodes_of(volume, &users).into_iter().for_each(|node| self.nodes.add(node));
+    }
+
     pub fn on_pod(&self, event: &Event<Pod>) {
         let pod = event.object();
         let node = pod::node_name(pod);
@@ -43,11 +51,11 @@ impl Triggers {
 
     pub fn on_claim(&self, event: &Event<PersistentVolumeClaim>) {
         let volume = self.caches.volume_of_claim(event.object());
-        volume.and_then(|volume| CsiVolume::of(&volume)).iter().for_each(|volume| self.add(volume));
+        volume.and_then(|volume| CsiVolume::of(&volume)).iter().for_each(|volume| self.add_with_nodes(volume));
     }
 
     pub fn on_volume(&self, event: &Event<PersistentVolume>) {
-        CsiVolume::of(event.object()).iter().for_each(|volume| self.add(volume));
+        CsiVolume::of(event.object()).iter().for_each(|volume| self.add_with_nodes(volume));
     }
 
     /// A change of an attachment concerns its volume and its node. One that vanished although the node reports it is
@@ -74,7 +82,7 @@ impl Triggers {
         let volumes = self.caches.volumes.list();
         let of_driver =
             volumes.iter().filter_map(|volume| CsiVolume::of(volume)).filter(|volume| volume.driver == driver);
-        of_driver.for_each(|volume| self.add(&volume));
+        of_driver.for_each(|volume| self.add_with_nodes(&volume));
     }
 
     pub fn on_node(&self, event: &Event<Node>) {
