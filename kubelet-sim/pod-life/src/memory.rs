@@ -47,8 +47,8 @@ fn with_others_of(mut status: PodStatus, stored: &PodStatus) -> PodStatus {
     status.extended_resource_claim_status.clone_from(&stored.extended_resource_claim_status);
     status.nominated_node_name.clone_from(&stored.nominated_node_name);
     let of_others = stored.conditions.iter().flatten().filter(|condition| !conditions::is_owned(&condition.type_));
-    let present = status.conditions.get_or_insert_default();
     for condition in of_others {
+        let present = status.conditions.get_or_insert_default();
         present.retain(|known| known.type_ != condition.type_);
         present.push(condition.clone());
     }
@@ -85,13 +85,17 @@ impl PodMemory {
         }
     }
 
-    /// Remembers a write: `written` is the API server's answer to the write of `exact`.
+    /// Remembers a write: `written` is the API server's answer to the write of `exact`. It may have what other components
+    /// wrote since.
     pub fn wrote(&self, written: &Pod, exact: PodStatus) {
         let mut memory = self.0.lock();
         let known = Self::entry(&mut memory, written);
         known.revision = revision(written);
         known.stored = written.status.clone();
-        known.exact = exact;
+        known.exact = match &known.stored {
+            Some(stored) => with_others_of(exact, stored),
+            None => exact,
+        };
         known.unwritten = None;
     }
 
@@ -239,6 +243,9 @@ mod tests {
         named.status.as_mut().unwrap().resource_claim_statuses = claims;
         let names = |status: PodStatus| status.resource_claim_statuses.into_iter().flatten().count();
         assert_eq!(names(memory.status_of(&named).0), 1, "a node may not change the names of claims");
+        let written = PodMemory::default();
+        written.wrote(&named, PodStatus::default());
+        assert_eq!(names(written.status_of(&named).0), 1, "they were written before the node's status was");
 
         let failed = pod("u1", "6", "Failed");
         assert_eq!(memory.status_of(&failed).0.phase.as_deref(), Some("Failed"), "another component has ended it");
