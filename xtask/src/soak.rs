@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, limits, service-cidrs, devices, cloud, clocks,
-    /// any-order, error-states, at-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off or
+    /// any-order, error-states, at-size, at-third-of-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off or
     /// lost-node; with --every-write a story: deployment, stateful-set, daemon-set, job, claim, autoscaler or namespace
     #[arg(long, default_value = "survive")]
     scenario: String,

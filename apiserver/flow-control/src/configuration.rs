@@ -47,7 +47,7 @@ impl Configuration {
     ) -> Self {
         let named = |objects: &[Value], resource: &str| {
             let mut by_name: BTreeMap<String, Value> =
-                flow_schemas::mandatory_objects(resource).map(|object| (name_of(&object), object)).collect();
+                flow_schemas::mandatory_objects(resource).map(|object| (name_of(object), object.clone())).collect();
             by_name.extend(objects.iter().map(|object| (name_of(object), object.clone())));
             by_name
         };

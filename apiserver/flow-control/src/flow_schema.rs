@@ -215,8 +215,8 @@ mod tests {
 
     /// Returns the default schema that matches a request, and its flow.
     fn classified(method: Method, path: &str, user: &UserInfo) -> String {
-        let schemas = flow_schemas::objects().into_iter().filter(|(kind, _)| *kind == "flowschemas");
-        let mut schemas: Vec<FlowSchema> = schemas.map(|(_, schema)| FlowSchema::of(&schema)).collect();
+        let schemas = flow_schemas::objects().iter().filter(|(kind, _)| *kind == "flowschemas");
+        let mut schemas: Vec<FlowSchema> = schemas.map(|(_, schema)| FlowSchema::of(schema)).collect();
         schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
         let info = RequestInfo::of(&method, path, "");
         let schema = schemas.iter().find(|schema| schema.matches(&info, user)).expect("catch-all");

@@ -93,11 +93,9 @@ mod tests {
 
     #[test]
     fn the_seats_of_a_fresh_cluster() {
-        let levels = flow_schemas::objects().into_iter().filter(|(kind, _)| *kind == "prioritylevelconfigurations");
+        let levels = flow_schemas::objects().iter().filter(|(kind, _)| *kind == "prioritylevelconfigurations");
         let (names, specs): (Vec<String>, Vec<LevelSpec>) = levels
-            .map(|(_, level)| {
-                (level["metadata"]["name"].as_str().unwrap_or_default().to_owned(), LevelSpec::of(&level))
-            })
+            .map(|(_, level)| (level["metadata"]["name"].as_str().unwrap_or_default().to_owned(), LevelSpec::of(level)))
             .unzip();
         let bounds = bounds_of(&specs, 600);
         let shown: Vec<String> = names

@@ -23,16 +23,16 @@ pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
     if registry.row_of(GROUP, "flowschemas").is_err() {
         return Ok(());
     }
-    let mut names: BTreeSet<(&str, String)> = BTreeSet::new();
+    let mut names: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (resource, wanted) in flow_schemas::objects() {
-        let name = object_meta::text(&wanted, "name").to_owned();
+        let name = object_meta::text(wanted, "name");
         let (_, row) = registry.row_of(GROUP, resource)?;
-        match row.cacher.get("", &name)? {
-            None => ensure_as(registry, GROUP, resource, wanted, MANAGER).await?,
+        match row.cacher.get("", name)? {
+            None => ensure_as(registry, GROUP, resource, wanted.clone(), MANAGER).await?,
             Some(current) => {
-                let mandatory = flow_schemas::mandatory(resource, &name).is_some();
-                if repaired(&current.to_value(), &wanted, mandatory).is_some() {
-                    write(registry, resource, &name, &wanted, mandatory).await?;
+                let mandatory = flow_schemas::mandatory(resource, name).is_some();
+                if repaired(&current.to_value(), wanted, mandatory).is_some() {
+                    write(registry, resource, name, wanted, mandatory).await?;
                 }
             }
         }
@@ -43,7 +43,7 @@ pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
         for (_, object) in row.cacher.snapshot()?.iter() {
             let name = object.index.name.clone();
             // Only objects that a server of another version created are deleted.
-            if names.contains(&(resource, name.clone()))
+            if names.contains(&(resource, name.as_str()))
                 || object.peek()["metadata"]["annotations"][AUTOUPDATE] != "true"
             {
                 continue;

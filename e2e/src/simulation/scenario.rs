@@ -37,6 +37,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survive", run: survive },
     Scenario { name: "daemon-sets", run: daemon_sets },
     Scenario { name: "at-size", run: at_size },
+    Scenario { name: "at-third-of-size", run: at_third_of_size },
     Scenario { name: "stateful-sets", run: stateful_sets },
     Scenario { name: "scaled-and-attached", run: scaled_and_attached },
     Scenario { name: "limits", run: limits },
@@ -134,21 +135,30 @@ fn daemon_sets(seed: u64) -> Run<()> {
 
 /// A thousand replicas on a hundred nodes roll out under faults, lose ten nodes and recover; the nodes return.
 fn at_size(seed: u64) -> Run<()> {
-    const NODES: u32 = 100;
-    const LOST: u32 = 10;
+    lose_a_tenth(seed, 100)
+}
+
+/// The same with three hundred replicas on thirty nodes.
+fn at_third_of_size(seed: u64) -> Run<()> {
+    lose_a_tenth(seed, 30)
+}
+
+/// Ten replicas a node roll out under faults, lose a tenth of the nodes and recover; the nodes return.
+fn lose_a_tenth(seed: u64, nodes: u32) -> Run<()> {
     // More frequent than on a small cluster, since a rollout takes only seconds.
     let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(4), steps_clocks: false };
-    Simulation::run_whole(seed, NODES, async |simulation| {
+    let replicas = i32::try_from(nodes * 10).expect("a small number");
+    Simulation::run_whole(seed, nodes, async |simulation| {
         let work = async {
             simulation.env().sleep(profile.longest_pause).await;
-            roll_out(simulation, "web", 1000).await;
-            let lost: Vec<String> = (0..LOST).map(|n| format!("node-{}", n * 7)).collect();
+            roll_out(simulation, "web", replicas).await;
+            let lost: Vec<String> = (0..nodes / 10).map(|n| format!("node-{}", n * 7)).collect();
             lost.iter().for_each(|node| simulation.set_unreachable(node, true));
             for node in &lost {
                 let what = format!("the pods of {node} are given up");
                 simulation.until(&what, async |client| has_lost_its_pods(client, node).await).await;
             }
-            available(simulation, "web", 1000).await;
+            available(simulation, "web", replicas).await;
             lost.iter().for_each(|node| simulation.set_unreachable(node, false));
         };
         futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE_AT_SIZE));

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap.
 
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// Annotation of the objects whose spec the server keeps equal to the defaults of this file.
 pub const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
@@ -71,7 +72,12 @@ const LEVELS: &[(&str, i64, i64, Option<(i64, i64)>)] = &[
 const QUEUE_LENGTH: i64 = 50;
 
 /// Returns all objects, each with its resource. Levels come before the schemas that refer to them.
-pub fn objects() -> Vec<(&'static str, Value)> {
+pub fn objects() -> &'static [(&'static str, Value)] {
+    static OBJECTS: LazyLock<Vec<(&str, Value)>> = LazyLock::new(built);
+    &OBJECTS
+}
+
+fn built() -> Vec<(&'static str, Value)> {
     let exempt =
         level("exempt", json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}));
     let mut all = vec![("prioritylevelconfigurations", exempt)];
@@ -92,15 +98,14 @@ pub fn objects() -> Vec<(&'static str, Value)> {
 }
 
 /// Returns the object of that name if its spec is fixed. The spec of the exempt level is not: `spec.exempt` may change.
-pub fn mandatory(resource: &str, name: &str) -> Option<Value> {
+pub fn mandatory(resource: &str, name: &str) -> Option<&'static Value> {
     let fixed = name == "catch-all" || (name == "exempt" && resource == "flowschemas");
-    let mut all = objects().into_iter().filter(|_| fixed);
-    all.find(|(of, object)| *of == resource && object["metadata"]["name"] == name).map(|(_, object)| object)
+    mandatory_objects(resource).find(|object| fixed && object["metadata"]["name"] == name)
 }
 
 /// Returns the mandatory objects of a resource, `exempt` and `catch-all`. Without them some requests match no schema.
-pub fn mandatory_objects(resource: &str) -> impl Iterator<Item = Value> {
-    let all = objects().into_iter().filter(move |(of, _)| *of == resource).map(|(_, object)| object);
+pub fn mandatory_objects(resource: &str) -> impl Iterator<Item = &'static Value> {
+    let all = objects().iter().filter(move |(of, _)| *of == resource).map(|(_, object)| object);
     all.filter(|object| matches!(object["metadata"]["name"].as_str(), Some("exempt" | "catch-all")))
 }
 
