@@ -11,11 +11,6 @@ use std::process::Stdio;
 const WEB_SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/web-shop.yaml");
 
 #[test]
-fn every_command_on_the_memory_store() {
-    everything(Store::Memory);
-}
-
-#[test]
 fn every_command_on_the_embedded_store() {
     everything(Store::Embedded);
 }

@@ -39,12 +39,6 @@ fn the_state_survives_a_clean_stop() {
 const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
 
 #[test]
-fn a_rollout_completes_after_each_component_was_killed_on_the_memory_store() {
-    // The API server is left out, since the cluster's state would be lost with it.
-    rolls_out_after_kills(Store::Memory, &COMPONENTS[1..]);
-}
-
-#[test]
 fn a_rollout_completes_after_each_component_was_killed_on_the_embedded_store() {
     rolls_out_after_kills(Store::Embedded, &COMPONENTS);
 }
