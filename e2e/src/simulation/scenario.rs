@@ -113,7 +113,7 @@ fn survive(seed: u64) -> Run<()> {
     let nodes = 3;
     Simulation::run_whole(seed, nodes, async |simulation| {
         let nodes_to_lose = if seed.is_multiple_of(3) { 0 } else { nodes };
-        let profile = FaultProfile { nodes_to_lose, longest_pause: Duration::from_secs(20), steps_clocks: false };
+        let profile = all_faults(nodes_to_lose);
         let user = User::new(simulation, nodes);
         let work = async {
             roll_out(simulation, "web", 20).await;
@@ -130,7 +130,7 @@ fn survive(seed: u64) -> Run<()> {
 /// should have, and nothing more is written.
 fn daemon_sets(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 4, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.tend_daemons(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.tend_daemons(FAULT_PHASE).await)
 }
 
 /// A thousand replicas on a hundred nodes roll out under faults, lose ten nodes and recover; the nodes return.
@@ -169,36 +169,37 @@ fn lose_a_tenth(seed: u64, nodes: u32) -> Run<()> {
 /// A user works on StatefulSets alone, under all faults. Once faults stop, each has its pods.
 fn stateful_sets(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.work_on_stateful_sets(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_stateful_sets(FAULT_PHASE).await)
 }
 
 /// A user works on autoscalers and on pods whose volumes are attached, under all faults.
 fn scaled_and_attached(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.scale_and_attach(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.scale_and_attach(FAULT_PHASE).await)
 }
 
 /// A user works at the limits of a quota and of disruption budgets, under all faults.
 fn limits(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.work_at_limits(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_at_limits(FAULT_PHASE).await)
 }
 
 /// A user adds and deletes ranges of Services, and Services in them, under all faults.
 fn service_cidrs(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 1, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.work_on_service_cidrs(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_service_cidrs(FAULT_PHASE).await)
 }
 
 /// A user makes pods with devices, allocates and taints them, under all faults.
 fn devices(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 2, devices: user::DEVICES, ..Layout::default() };
-    endure(seed, layout, async |_, user| user.work_on_devices(FAULT_PHASE).await)
+    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_devices(FAULT_PHASE).await)
 }
 
 /// A user works in a cluster on a cloud, under all faults of both.
 fn cloud(seed: u64) -> Run<()> {
-    endure(seed, Layout { nodes: 3, has_cloud: true, ..Layout::default() }, async |simulation, user| {
+    let layout = Layout { nodes: 3, has_cloud: true, ..Layout::default() };
+    endure(seed, layout, all_faults(layout.nodes), async |simulation, user| {
         let Some(cloud) = &simulation.cloud else { return };
         user.work_on_cloud(cloud, FAULT_PHASE).await;
     })
@@ -206,20 +207,24 @@ fn cloud(seed: u64) -> Run<()> {
 
 /// A user works on objects that count time while the clocks of all parts step, among other faults.
 fn clocks(seed: u64) -> Run<()> {
-    let nodes = 2;
-    Simulation::run_whole(seed, nodes, async |simulation| {
-        let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(20), steps_clocks: true };
-        let user = User::new(simulation, nodes);
-        futures::join!(user.work_with_deadlines(FAULT_PHASE), simulation.inject_faults(profile, FAULT_PHASE));
-        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
-    })
+    let layout = Layout { nodes: 2, ..Layout::default() };
+    let profile = FaultProfile { steps_clocks: true, ..all_faults(0) };
+    endure(seed, layout, profile, async |_, user| user.work_with_deadlines(FAULT_PHASE).await)
 }
 
-/// A user works on one kind of object under all faults. Once they stop, the cluster converges and stays quiet.
-fn endure(seed: u64, layout: Layout, work: impl AsyncFnOnce(&Simulation, &User<'_>)) -> Run<()> {
+/// Returns the faults of most scenarios. Every clock is right.
+fn all_faults(nodes_to_lose: u32) -> FaultProfile {
+    FaultProfile { nodes_to_lose, longest_pause: Duration::from_secs(20), steps_clocks: false }
+}
+
+/// A user works on one kind of object under faults. Once they stop, the cluster converges and stays quiet.
+fn endure(
+    seed: u64,
+    layout: Layout,
+    profile: FaultProfile,
+    work: impl AsyncFnOnce(&Simulation, &User<'_>),
+) -> Run<()> {
     Simulation::run_layout(seed, layout, async |simulation| {
-        let profile =
-            FaultProfile { nodes_to_lose: layout.nodes, longest_pause: Duration::from_secs(20), steps_clocks: false };
         let user = User::new(simulation, layout.nodes);
         futures::join!(work(simulation, &user), simulation.inject_faults(profile, FAULT_PHASE));
         comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
