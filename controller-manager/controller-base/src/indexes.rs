@@ -6,6 +6,7 @@
 use crate::controller_ref::{controller_key, controller_of, owner_key};
 use crate::pod;
 use client::Informer;
+use component_helpers::volumes::pod_volumes;
 use proto::Kind;
 use proto::kinds::api::apps::v1::ControllerRevision;
 use proto::kinds::api::core::v1::Pod;
@@ -60,7 +61,7 @@ pub fn pods_by_end(pods: &Informer<Pod>) {
 }
 
 pub fn pods_by_claim(pods: &Informer<Pod>) {
-    pods.index(PODS_BY_CLAIM, pod::claim_keys);
+    pods.index(PODS_BY_CLAIM, pod_volumes::claim_keys);
 }
 
 pub fn attachments_by_volume(attachments: &Informer<VolumeAttachment>) {

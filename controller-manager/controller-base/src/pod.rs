@@ -5,7 +5,7 @@
 use crate::clock;
 use jiff::Timestamp;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus, Volume};
+use proto::kinds::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use std::time::Duration;
 
 pub fn phase(pod: &Pod) -> &str {
@@ -29,18 +29,6 @@ pub fn is_terminating(pod: &Pod) -> bool {
 
 pub fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
-}
-
-/// Returns the keys of the claims that the pod's volumes use, also of those that are made for the pod.
-pub fn claim_keys(pod: &Pod) -> Vec<String> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let key = |name: &str| format!("{}/{name}", pod.namespace());
-    let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(source), _) => Some(key(&source.claim_name)),
-        (None, Some(_)) => Some(key(&format!("{}-{}", pod.name(), volume.name))),
-        (None, None) => None,
-    };
-    volumes.filter_map(claim).collect()
 }
 
 pub fn spec(pod: &Pod) -> Option<&PodSpec> {

@@ -6,6 +6,7 @@ use crate::fleet::kubelet::SimulatedKubelet;
 use crate::volumes::claim_reader::read_claims;
 use crate::volumes::csi_node;
 use component_helpers::volumes::csi_volume::{CsiVolume, SIMULATED_DRIVER};
+use component_helpers::volumes::pod_volumes;
 use pod_life::conditions;
 use pod_life::needs::claims::{self, Claims};
 use proto::Kind;
@@ -35,7 +36,7 @@ pub async fn remember(kubelet: &SimulatedKubelet, node: &Node, pod: &Pod, status
 
 /// True if a pod runs with claims of which nothing is known.
 pub fn are_unknown(kubelet: &SimulatedKubelet, pod: &Pod, status: &PodStatus) -> bool {
-    let has_claims = !claims::claims(pod).is_empty();
+    let has_claims = pod_volumes::with_claims(pod).next().is_some();
     has_claims
         && conditions::has_sandbox(status)
         && !conditions::is_terminal(status)

@@ -7,8 +7,8 @@ use crate::fleet::node_tasks::NodeTask;
 use crate::fleet::pod_volumes::are_unknown;
 use crate::fleet::{BY_NODE, Fleet};
 use client::Event;
+use component_helpers::volumes::pod_volumes::with_claims;
 use pod_life::conditions;
-use pod_life::needs::claims::claims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{AttachedVolume, Node};
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ impl Fleet {
         }
         for pod in self.pods.by_index(BY_NODE, new.name()) {
             let (status, _) = self.memory.status_of(&pod);
-            if !claims(&pod).is_empty() && !conditions::has_sandbox(&status) {
+            if with_claims(&pod).next().is_some() && !conditions::has_sandbox(&status) {
                 self.pod_queue.add(pod.key());
             }
         }

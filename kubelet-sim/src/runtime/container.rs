@@ -14,6 +14,7 @@ use crate::volumes::claim_reader::read_claim;
 use client::{Client, Error};
 use component_base::env::Env;
 use component_helpers::scheduling::requests::Resources;
+use component_helpers::volumes::pod_volumes::with_claims;
 use file_tree::error::FileError;
 use file_tree::mounts::{FileTree, Mount};
 use file_tree::node::Owner;
@@ -22,7 +23,6 @@ use file_tree::volume::{DEFAULT_LIMIT_BYTES, Volume};
 use pod_life::entrypoint::{Ending, PATH, argv, ending, image_of, is_simulated, own_server, working_dir};
 use pod_life::lifecycle::container_named;
 use pod_life::live::TERMINATION_LOG;
-use pod_life::needs::claims::claims;
 use pod_life::needs::downward::{Allocatable, PodFields};
 use pod_life::needs::environment::{self, Environment, environment_over, expand};
 use pod_life::needs::references::{Objects, references};
@@ -144,9 +144,10 @@ impl PodContainer {
         let own = environment_over(links.clone(), fields, &self.container, &objects);
         env.extend(own.unwrap_or(links));
         let mut mounts = Vec::new();
-        let (claims, replayed_until) = (claims(&self.pod), node.runtime.replayed_until(&self.key(run)));
+        let (claims, replayed_until) =
+            (with_claims(&self.pod).collect::<Vec<_>>(), node.runtime.replayed_until(&self.key(run)));
         for mount in self.container.volume_mounts.iter().flatten() {
-            let volume = match claims.iter().find(|claim| claim.volume == mount.name) {
+            let volume = match claims.iter().find(|claim| claim.volume.name == mount.name) {
                 Some(claim) => self.volume_of(node, &claim.claim, now, replayed_until).await,
                 None => self.volume(node, fields, mount, &objects, now).await,
             };

@@ -5,7 +5,8 @@
 
 use client::{Client, Error};
 use component_helpers::volumes::csi_volume::{CsiVolume, is_attach_required, is_attached, is_in_use};
-use pod_life::needs::claims::{self, Attachment, ClaimRead, Claims};
+use component_helpers::volumes::pod_volumes;
+use pod_life::needs::claims::{Attachment, ClaimRead, Claims};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::CSIDriver;
@@ -14,9 +15,9 @@ use std::sync::Arc;
 /// Reads the claims of a pod with the identity of its node. `node` is the node as the cache has it.
 pub async fn read_claims(client: &Client, node: &Node, pod: &Pod) -> Claims {
     let mut read = Claims::new();
-    for claim in claims::claims(pod) {
-        let found = read_claim(client, pod.namespace(), &claim.claim).await;
-        read.insert(claim.claim, found);
+    for volume in pod_volumes::with_claims(pod) {
+        let found = read_claim(client, pod.namespace(), &volume.claim).await;
+        read.insert(volume.claim, found);
     }
     let mut shows_all = true;
     for claim in read.values_mut() {

@@ -9,8 +9,8 @@ use super::{attachment, node_plan, volume_plan};
 use client::Lister;
 use component_base::env::Env;
 use component_helpers::volumes::csi_volume::{self, CsiVolume};
+use component_helpers::volumes::{persistent_volumes, pod_volumes};
 use controller_base::attach_detach_options::AttachDetachOptions;
-use controller_base::controller_ref::is_controlled_by;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, ATTACHMENTS_BY_VOLUME, PODS_BY_CLAIM, PODS_BY_NODE};
 use controller_base::pod;
@@ -145,7 +145,7 @@ impl Caches {
     /// Returns the CSI volumes that the claims of a pod are bound to, as far as the caches know them.
     pub fn volumes_of_pod(&self, pod: &Pod) -> Vec<CsiVolume> {
         let volume = |key: String| CsiVolume::of(&*self.volume_of_claim(&*self.claims.by_key(&key)?)?);
-        pod::claim_keys(pod).into_iter().filter_map(volume).collect()
+        pod_volumes::claim_keys(pod).into_iter().filter_map(volume).collect()
     }
 
     /// Returns the PersistentVolume that a claim names.
@@ -183,7 +183,7 @@ impl Caches {
 
     /// Returns the claim that is bound to the volume, on both sides.
     fn bound_claim(&self, volume: &PersistentVolume) -> Option<Arc<PersistentVolumeClaim>> {
-        let claim = self.claims.by_key(&csi_volume::claim_key(volume)?)?;
+        let claim = self.claims.by_key(&persistent_volumes::claim_key(volume)?)?;
         let reference = volume.spec.as_ref()?.claim_ref.as_ref()?;
         let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
             && claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == Some(volume.name())
@@ -194,11 +194,8 @@ impl Caches {
     /// Returns true if a pod that is bound to a node may use the claim there.
     fn uses(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
         let node = pod::node_name(pod);
-        let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-        let mut names = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-        let is_named = names.any(|source| source.claim_name == claim.name());
         !node.is_empty()
-            && (is_named || is_controlled_by(claim, pod.uid()))
+            && pod_volumes::volume_of(pod, claim).is_some()
             && (!is_terminated(pod) || self.keeps_terminated(node))
     }
 

@@ -7,6 +7,7 @@ use super::triggers::Triggers;
 use client::{Event, Lister, WorkQueue};
 use component_base::env::Env;
 use component_helpers::volumes::csi_volume::CsiVolume;
+use component_helpers::volumes::pod_volumes;
 use controller_base::attach_detach_options::AttachDetachOptions;
 use controller_base::indexes::{ATTACHMENTS_BY_VOLUME, PODS_BY_CLAIM, PODS_BY_NODE};
 use controller_base::pod;
@@ -45,7 +46,7 @@ fn caches(env: &Env) -> Caches {
         },
         pods: Lister::of([object::<Pod>(pod)])
             .indexed(PODS_BY_NODE, |pod| vec![pod::node_name(pod).to_owned()])
-            .indexed(PODS_BY_CLAIM, pod::claim_keys),
+            .indexed(PODS_BY_CLAIM, pod_volumes::claim_keys),
         nodes: Lister::of([object(json!({"metadata": {"name": "node-0"}}))]).indexed(BY_REPORTED, |_| Vec::new()),
         claims: Lister::of([object(claim)]),
         volumes: Lister::of([object(volume)]).indexed(BY_UNIQUE_NAME, unique_names),

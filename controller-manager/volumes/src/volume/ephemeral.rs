@@ -3,14 +3,15 @@
 //! A pod controls the claims that are made for it, so the garbage collector deletes them after it. Corresponds to
 //! pkg/controller/volume/ephemeral.
 
-use super::pods::{self, PODS_BY_CLAIM};
 use client::reconcile::Reconciler;
 use client::{Action, ApplyError, Event, Lister, Plan, apply};
 use component_base::metrics::{Counters, Labels};
+use component_helpers::volumes::pod_volumes;
 use controller_base::actions;
 use controller_base::context::{Actor, Running};
-use controller_base::controller_ref::{controller_queue_key, controller_ref, is_controlled_by};
+use controller_base::controller_ref::{controller_queue_key, controller_ref};
 use controller_base::descriptor::Setup;
+use controller_base::indexes::{self, PODS_BY_CLAIM};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
@@ -32,7 +33,7 @@ struct Observed {
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
-    pods::index(&setup.informer());
+    indexes::pods_by_claim(&setup.informer());
     let help = "Number of PersistenVolumeClaims creation requests"; // spelt as there
     let counters = |name| setup.env.metrics().counters(name, help);
     let controller = Controller {
@@ -60,7 +61,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
 }
 
 fn is_concerned(pod: &Pod) -> bool {
-    !pod.is_deleting() && pods::volumes(pod).any(|volume| volume.ephemeral.is_some())
+    !pod.is_deleting() && pod_volumes::volumes(pod).any(|volume| volume.ephemeral.is_some())
 }
 
 impl Reconciler for Controller {
@@ -68,8 +69,8 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let pod = self.pods.by_key(key).filter(|pod| is_concerned(pod))?;
-        let ephemeral = pods::volumes(&pod).filter(|volume| volume.ephemeral.is_some());
-        let found = |volume: &Volume| self.claims.get(pod.namespace(), &pods::ephemeral_claim_name(&pod, volume));
+        let ephemeral = pod_volumes::volumes(&pod).filter(|volume| volume.ephemeral.is_some());
+        let found = |volume: &Volume| self.claims.get(pod.namespace(), &pod_volumes::ephemeral_claim(&pod, volume));
         let claims = ephemeral.map(|volume| (volume.clone(), found(volume))).collect();
         Some(Observed { pod, claims })
     }
@@ -95,7 +96,7 @@ impl Reconciler for Controller {
     fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {
         let Action::Create { object, .. } = &error.failed else { return None };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let of_claim = |volume: &&Volume| pods::ephemeral_claim_name(&observed.pod, volume) == name;
+        let of_claim = |volume: &&Volume| pod_volumes::ephemeral_claim(&observed.pod, volume) == name;
         let volume = observed.claims.iter().map(|(volume, _)| volume).find(of_claim)?;
         let message = format!("ephemeral volume {}: create PVC {name}: {}", volume.name, error.cause);
         Some(Plan::of([actions::warning(&*observed.pod, "FailedBinding", message)]))
@@ -107,7 +108,7 @@ fn plan(observed: &Observed) -> Plan {
     let pod = &*observed.pod;
     Plan::of(observed.claims.iter().filter_map(|(volume, claim)| match claim {
         None => made(pod, volume).map(|claim| Action::create(&claim)),
-        Some(claim) if is_controlled_by(&**claim, pod.uid()) => None,
+        Some(claim) if pod_volumes::is_made_for(claim, pod) => None,
         Some(claim) => {
             let message = format!(
                 "ephemeral volume {}: PVC {} was not created for pod {} (pod is not owner)",
@@ -124,7 +125,7 @@ fn made(pod: &Pod, volume: &Volume) -> Option<PersistentVolumeClaim> {
     let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
     let described = template.metadata.clone().unwrap_or_default();
     let metadata = ObjectMeta {
-        name: Some(pods::ephemeral_claim_name(pod, volume)),
+        name: Some(pod_volumes::ephemeral_claim(pod, volume)),
         namespace: Some(pod.namespace().to_owned()),
         annotations: described.annotations,
         labels: described.labels,

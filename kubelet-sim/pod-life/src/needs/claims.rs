@@ -2,19 +2,11 @@
 //!
 //! Corresponds to createVolumeSpec in pkg/kubelet/volumemanager/populator.
 
+use component_helpers::volumes::pod_volumes::{ClaimVolume, is_made_for, with_claims};
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// A claim that a volume of a pod refers to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimRef {
-    pub volume: String,
-    pub claim: String,
-    /// True for a claim that is made for the pod.
-    pub is_ephemeral: bool,
-}
 
 /// What was read of a claim: the claim, and the volume that it names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,24 +31,10 @@ pub enum Attachment {
 /// What was read of all claims of a pod, by name.
 pub type Claims = BTreeMap<String, ClaimRead>;
 
-/// Returns the claims of a pod, in the order of its volumes.
-pub fn claims(pod: &Pod) -> Vec<ClaimRef> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let claim = |volume: &Volume| {
-        let (claim, is_ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(source), _) => (source.claim_name.clone(), false),
-            (None, Some(_)) => (format!("{}-{}", pod.name(), volume.name), true),
-            (None, None) => return None,
-        };
-        Some(ClaimRef { volume: volume.name.clone(), claim, is_ephemeral })
-    };
-    volumes.filter_map(claim).collect()
-}
-
 /// Returns the volumes that are attached to the node for the pod, or have to be. The node reports them as in use.
 pub fn attachable(pod: &Pod, read: &Claims) -> BTreeSet<String> {
-    let ready = claims(pod).into_iter().filter(|claim| error(pod, claim, read).is_none());
-    let volume = |claim: ClaimRef| match &read.get(&claim.claim)?.attachment {
+    let ready = with_claims(pod).filter(|claim| error(pod, claim, read).is_none());
+    let volume = |claim: ClaimVolume<'_>| match &read.get(&claim.claim)?.attachment {
         Attachment::NotNeeded => None,
         Attachment::Missing(volume) | Attachment::Attached(volume) => Some(volume.clone()),
     };
@@ -65,9 +43,11 @@ pub fn attachable(pod: &Pod, read: &Claims) -> BTreeSet<String> {
 
 /// Returns the message of the event about volumes that are not attached in time; `None` if none is missing.
 pub fn unattached_message(pod: &Pod, read: &Claims) -> Option<String> {
-    let is_missing =
-        |claim: &ClaimRef| read.get(&claim.claim).is_some_and(|read| matches!(read.attachment, Attachment::Missing(_)));
-    let missing: BTreeSet<String> = claims(pod).into_iter().filter(is_missing).map(|claim| claim.volume).collect();
+    let is_missing = |claim: &ClaimVolume<'_>| {
+        read.get(&claim.claim).is_some_and(|read| matches!(read.attachment, Attachment::Missing(_)))
+    };
+    let missing: BTreeSet<String> =
+        with_claims(pod).filter(is_missing).map(|claim| claim.volume.name.clone()).collect();
     let volumes = missing.into_iter().collect::<Vec<String>>().join(" ");
     (!volumes.is_empty()).then(|| {
         format!(
@@ -80,7 +60,7 @@ pub fn unattached_message(pod: &Pod, read: &Claims) -> Option<String> {
 /// Returns the message of the event about claims that are not ready; `None` when all volumes can be mounted.
 pub fn message(pod: &Pod, read: &Claims) -> Option<String> {
     let failing: Vec<(String, String)> =
-        claims(pod).into_iter().filter_map(|claim| Some((claim.volume.clone(), error(pod, &claim, read)?))).collect();
+        with_claims(pod).filter_map(|claim| Some((claim.volume.name.clone(), error(pod, &claim, read)?))).collect();
     let (volumes, errors): (Vec<String>, Vec<String>) = failing.into_iter().unzip();
     let volumes = volumes.join(" ");
     (!errors.is_empty()).then(|| {
@@ -93,7 +73,7 @@ pub fn message(pod: &Pod, read: &Claims) -> Option<String> {
 }
 
 /// Returns why the volume of a claim cannot be mounted.
-fn error(pod: &Pod, claim: &ClaimRef, read: &Claims) -> Option<String> {
+fn error(pod: &Pod, claim: &ClaimVolume<'_>, read: &Claims) -> Option<String> {
     let name = format!("{}/{}", pod.namespace(), claim.claim);
     let failed = |why: &str| Some(format!("error processing PVC {name}: {why}"));
     let unread = ClaimRead::default();
@@ -101,8 +81,7 @@ fn error(pod: &Pod, claim: &ClaimRef, read: &Claims) -> Option<String> {
     let Some(object) = &found.claim else {
         return failed(&format!("failed to fetch PVC from API server: {}", found.error.as_deref().unwrap_or_default()));
     };
-    let owners = object.metadata.owner_references.iter().flatten();
-    if claim.is_ephemeral && !owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == pod.uid()) {
+    if claim.is_ephemeral && !is_made_for(object, pod) {
         let pod = format!("{}/{}", pod.namespace(), pod.name());
         return Some(format!("PVC {name} was not created for pod {pod} (pod is not owner)"));
     }
@@ -207,7 +186,6 @@ mod tests {
     #[test]
     fn an_ephemeral_claim_belongs_to_its_pod() {
         let pod = pod(json!({"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}));
-        assert_eq!(claims(&pod)[0].claim, "web-tmp");
         let other = read(Some(json!({"metadata": {"name": "web-tmp"}})), None, "");
         let found = message(&pod, &[("web-tmp".to_owned(), other)].into()).unwrap();
         assert!(found.ends_with(": PVC shop/web-tmp was not created for pod shop/web (pod is not owner)"), "{found}");

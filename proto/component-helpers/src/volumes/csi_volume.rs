@@ -73,12 +73,6 @@ pub fn is_in_use(node: &Node, unique_name: &str) -> bool {
     in_use.into_iter().any(|name| name == unique_name)
 }
 
-/// Returns the namespace and name of the claim that the volume belongs to, as the key of a cache.
-pub fn claim_key(volume: &PersistentVolume) -> Option<String> {
-    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
-    Some(format!("{}/{}", claim.namespace.as_deref()?, claim.name.as_deref()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

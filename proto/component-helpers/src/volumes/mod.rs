@@ -7,6 +7,7 @@ pub mod migrated;
 pub mod csi_volume;
 pub mod annotations;
 pub mod claims;
+pub mod pod_volumes;
 pub mod persistent_volumes;
 pub mod binding;
 pub mod matching;

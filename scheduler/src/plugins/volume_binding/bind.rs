@@ -13,6 +13,7 @@ use component_helpers::volumes::binding::referring_to;
 use component_helpers::volumes::{claims, persistent_volumes};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,20 +65,23 @@ async fn write(client: &Client, node: &str, chosen: &NodeVolumes) -> Result<(), 
 
 /// Returns true if the claims are bound. An error means that they will not be, as things are.
 fn check(sources: &Sources, pod: &PodInfo, node_name: &str, chosen: &NodeVolumes) -> Result<bool, String> {
-    if sources.pods.by_key(&pod.key).is_none_or(|present| present.uid() != pod.uid()) {
-        return Err(format!("pod does not exist any more: pod {:?} not found", pod.pod.name()));
-    }
     let Some(node) = sources.nodes.get("", node_name) else {
         return Err(format!("failed to get node {node_name:?}: node {node_name:?} not found"));
     };
-    let mut are_bound = true;
+    if sources.pods.by_key(&pod.key).is_none_or(|present| present.uid() != pod.uid()) {
+        return Err(format!("pod does not exist any more: pod {:?} not found", pod.pod.name()));
+    }
     for (volume, claim) in &chosen.bindings {
-        are_bound &= is_bound_to(sources, volume, claim, &node)?;
+        if !is_bound_to(sources, volume, claim, &node)? {
+            return Ok(false);
+        }
     }
     for claim in &chosen.provisions {
-        are_bound &= is_provisioned(sources, claim, &node)?;
+        if !is_provisioned(sources, claim, &node)? {
+            return Ok(false);
+        }
     }
-    Ok(are_bound)
+    Ok(true)
 }
 
 fn is_bound_to(
@@ -88,23 +92,27 @@ fn is_bound_to(
 ) -> Result<bool, String> {
     let name = volume.name();
     let Some(bound) = sources.volumes.get("", name) else {
-        return Err(format!("failed to check binding: persistentvolume {name:?} not found"));
+        return Err(format!("failed to check binding: could not find v1.PersistentVolume {name:?}"));
     };
-    if referring_to(volume, claim).is_some() && bound.resource_version() == volume.resource_version() {
+    let claim = present(sources, claim).map_err(|why| format!("failed to check binding: {why}"))?;
+    if referring_to(volume, &claim).is_some() && bound.resource_version() == volume.resource_version() {
         return Ok(false); // the cache does not show the write yet
     }
+    reach(&bound, node)?;
     if persistent_volumes::claim_uid(&bound).is_empty() {
         return Err(format!("ClaimRef got reset for pv {name:?}"));
     }
-    reach(&bound, node)?;
-    Ok(is_fully_bound(&*present(sources, claim)?))
+    Ok(is_fully_bound(&claim))
 }
 
 fn is_provisioned(sources: &Sources, claim: &PersistentVolumeClaim, node: &Node) -> Result<bool, String> {
-    let present = present(sources, claim)?;
+    let present = present(sources, claim).map_err(|why| format!("failed to check provisioning pvc: {why}"))?;
     match annotation(&*present, SELECTED_NODE) {
         Some(selected) if selected == node.name() => {}
         _ if present.resource_version() == claim.resource_version() => return Ok(false),
+        _ if present.metadata.annotations.as_ref().is_none_or(BTreeMap::is_empty) => {
+            return Err(format!("selectedNode annotation reset for PVC {:?}", claim.name()));
+        }
         // The provisioner has given the node back, so that the scheduler chooses again.
         _ => return Err(format!("provisioning failed for PVC {:?}", claim.name())),
     }
@@ -131,7 +139,7 @@ fn reach(volume: &PersistentVolume, node: &Node) -> Result<(), String> {
 /// Returns the claim as the cache has it.
 fn present(sources: &Sources, claim: &PersistentVolumeClaim) -> Result<Arc<PersistentVolumeClaim>, String> {
     let present = sources.claims.by_key(&claim.key()).filter(|present| present.uid() == claim.uid());
-    present.ok_or_else(|| format!("failed to check binding: persistentvolumeclaim {:?} not found", claim.name()))
+    present.ok_or_else(|| format!("could not find v1.PersistentVolumeClaim {:?}", claim.key()))
 }
 
 fn is_fully_bound(claim: &PersistentVolumeClaim) -> bool {

@@ -1,13 +1,15 @@
 //! VolumeBinding chooses the volumes of a pod's claims together with its node.
 //!
 //! A claim of a class with `volumeBindingMode: WaitForFirstConsumer` has no volume before its pod has a node. The filter
-//! (`node_volumes`) asks for each node whether a volume is there, or can be made there. Reserve keeps the choice (`assumed`),
-//! and PreBind (`bind`) writes it and waits until the controllers have bound the claims. What a pod's claims need is read once
-//! a cycle (`pod_claims`).
+//! (`node_volumes`) asks for each node whether a volume is there, or can be made there, and keeps the answer for the cycle.
+//! Reserve keeps what the filter found for the chosen node (`assumed`), and PreBind (`bind`) writes it and waits until the
+//! controllers have bound the claims. What a pod's claims need is read once a cycle (`pod_claims`).
 //! Corresponds to pkg/scheduler/framework/plugins/volumebinding.
 
 mod assumed;
 mod bind;
+#[cfg(test)]
+mod bind_tests;
 mod node_volumes;
 mod pod_claims;
 #[cfg(test)]
@@ -22,19 +24,34 @@ use assumed::Assumed;
 use async_trait::async_trait;
 use client::{Client, Informer, Informers, Lister};
 use component_base::env::Env;
-use component_helpers::volumes::persistent_volumes;
+use component_helpers::volumes::{persistent_volumes, pod_volumes};
 use node_volumes::NodeVolumes;
+use parking_lot::Mutex;
 use pod_claims::PodClaims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NAME: &str = "VolumeBinding";
-/// Key of the chosen volumes in the cycle's state; that of the pod's claims is the plugin's name.
-const CHOSEN: &str = "VolumeBinding/chosen";
 /// Volumes by their class.
 const BY_CLASS: &str = "storageClassName";
+
+/// What the plugin keeps for one scheduling cycle, under its name. Corresponds to stateData.
+#[derive(Clone)]
+struct CycleData {
+    wanted: PodClaims,
+    /// What the filter found, by node. Clones of the state share it, since it does not depend on the pods of a node.
+    by_node: Arc<Mutex<BTreeMap<String, NodeVolumes>>>,
+}
+
+impl CycleData {
+    /// Returns the volumes that the pod gets on a node. There are none for a node that the filter did not accept.
+    fn found(&self, node: &str) -> NodeVolumes {
+        self.by_node.lock().get(node).cloned().unwrap_or_default()
+    }
+}
 
 /// The caches that the plugin reads, and what it has assumed beyond them.
 pub struct Sources {
@@ -100,7 +117,7 @@ impl Plugin for VolumeBinding {
         match event {
             ClusterEvent::ClaimChanged(claim) => {
                 claim.namespace() == pod.namespace()
-                    && pod_claims::names(pod).iter().any(|(name, _)| name == claim.name())
+                    && pod_volumes::with_claims(&pod.pod).any(|volume| volume.claim == claim.name())
             }
             ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
             ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
@@ -111,29 +128,29 @@ impl Plugin for VolumeBinding {
 
 impl PreFilter for VolumeBinding {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
-        if pod_claims::names(pod).is_empty() {
+        if pod_volumes::with_claims(&pod.pod).next().is_none() {
             return Ok(PreFilterResult::Skip);
         }
-        state.write(NAME, pod_claims::read(&self.sources, pod)?);
+        state.write(NAME, CycleData { wanted: pod_claims::read(&self.sources, pod)?, by_node: Arc::default() });
         Ok(PreFilterResult::AllNodes)
     }
 }
 
 impl Filter for VolumeBinding {
     fn filter(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let (Some(wanted), Some(node)) = (state.read::<PodClaims>(NAME), &node.node) else { return Ok(()) };
-        node_volumes::find(wanted, node).map(drop).map_err(rejection)
+        let (Some(data), Some(node)) = (state.read::<CycleData>(NAME), &node.node) else { return Ok(()) };
+        let found = node_volumes::find(&data.wanted, node).map_err(rejection)?;
+        data.by_node.lock().insert(node.name().to_owned(), found);
+        Ok(())
     }
 }
 
 impl Reserve for VolumeBinding {
     /// Keeps the choice for the node, so that no other pod takes the same volumes.
     fn reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-        let Some(wanted) = state.read::<PodClaims>(NAME) else { return Ok(()) };
-        let Some(present) = self.sources.nodes.get("", node) else { return Ok(()) };
-        let chosen = node_volumes::find(wanted, &present).map_err(rejection)?;
-        self.sources.assumed.assume(pod.uid(), node, &chosen);
-        state.write(CHOSEN, chosen);
+        if let Some(data) = state.read::<CycleData>(NAME) {
+            self.sources.assumed.assume(pod.uid(), node, &data.found(node));
+        }
         Ok(())
     }
 
@@ -144,18 +161,18 @@ impl Reserve for VolumeBinding {
 
 #[async_trait]
 impl PreBind for VolumeBinding {
-    fn pre_bind_pre_flight(&self, state: &CycleState, _pod: &PodInfo, _node: &str) -> PreBindPreFlight {
-        match state.read::<NodeVolumes>(CHOSEN) {
-            Some(chosen) if !chosen.is_empty() => PreBindPreFlight::Run,
+    fn pre_bind_pre_flight(&self, state: &CycleState, _pod: &PodInfo, node: &str) -> PreBindPreFlight {
+        match state.read::<CycleData>(NAME) {
+            Some(data) if !data.found(node).is_empty() => PreBindPreFlight::Run,
             _ => PreBindPreFlight::Skip,
         }
     }
 
     async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String> {
-        let (Some(chosen), Some((client, env))) = (state.read::<NodeVolumes>(CHOSEN), &self.writer) else {
+        let (Some(data), Some((client, env))) = (state.read::<CycleData>(NAME), &self.writer) else {
             return Ok(());
         };
-        bind::bind(client, env, &self.sources, pod, node, chosen).await?;
+        bind::bind(client, env, &self.sources, pod, node, &data.found(node)).await?;
         self.sources.assumed.release(pod.uid());
         Ok(())
     }

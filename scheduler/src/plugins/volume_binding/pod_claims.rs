@@ -7,8 +7,9 @@ use super::{NAME, Sources};
 use crate::framework::Rejection;
 use crate::pod_info::PodInfo;
 use component_helpers::volumes::claims;
+use component_helpers::volumes::pod_volumes::{self, ClaimVolume};
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use std::sync::Arc;
 
@@ -34,25 +35,12 @@ pub struct WaitingClaim {
     pub capacities: Option<Vec<Arc<CSIStorageCapacity>>>,
 }
 
-/// Returns the names of the pod's claims, with the mark of those that are made for the pod. Such a claim has a name that
-/// begins with the pod's.
-pub fn names(pod: &PodInfo) -> Vec<(String, bool)> {
-    let volumes = pod.spec().volumes.iter().flatten();
-    volumes
-        .filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(source), _) => Some((source.claim_name.clone(), false)),
-            (None, Some(_)) => Some((format!("{}-{}", pod.pod.name(), volume.name), true)),
-            (None, None) => None,
-        })
-        .collect()
-}
-
 /// Reads the claims of a pod.
 pub fn read(sources: &Sources, pod: &PodInfo) -> Result<PodClaims, Rejection> {
     let mut found = PodClaims::default();
     let mut has_immediate = false;
-    for (name, is_ephemeral) in names(pod) {
-        let claim = present(sources, pod, &name, is_ephemeral)?;
+    for needed in pod_volumes::with_claims(&pod.pod) {
+        let claim = present(sources, pod, &needed)?;
         let volume = claims::volume_name(&claim);
         let class = sources.classes.get("", claims::class(&claim));
         if !volume.is_empty() && claims::is_bind_completed(&claim) {
@@ -79,9 +67,9 @@ pub fn read(sources: &Sources, pod: &PodInfo) -> Result<PodClaims, Rejection> {
 fn present(
     sources: &Sources,
     pod: &PodInfo,
-    name: &str,
-    is_ephemeral: bool,
+    needed: &ClaimVolume<'_>,
 ) -> Result<Arc<PersistentVolumeClaim>, Rejection> {
+    let (name, is_ephemeral) = (&needed.claim, needed.is_ephemeral);
     let Some(claim) = sources.claim(pod.namespace(), name) else {
         return Err(unresolvable(match is_ephemeral {
             true => format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"),
@@ -97,7 +85,7 @@ fn present(
     if claim.is_deleting() {
         return Err(unresolvable(format!("persistentvolumeclaim {name:?} is being deleted")));
     }
-    if is_ephemeral && !is_made_for(&claim, &pod.pod) {
+    if is_ephemeral && !pod_volumes::is_made_for(&claim, &pod.pod) {
         return Err(unresolvable(format!(
             "PVC {} was not created for pod {} (pod is not owner)",
             claim.key(),
@@ -105,11 +93,6 @@ fn present(
         )));
     }
     Ok(claim)
-}
-
-fn is_made_for(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
-    let mut owners = claim.metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.controller == Some(true) && owner.uid == pod.uid())
 }
 
 fn unresolvable(reason: String) -> Rejection {

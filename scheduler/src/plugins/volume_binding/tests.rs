@@ -13,7 +13,7 @@ fn with<T: Kind>(mut object: Value, extra: Value) -> T {
 }
 
 /// Returns a claim of 10 GiB of the class `late`.
-fn claim(name: &str, extra: Value) -> PersistentVolumeClaim {
+pub fn claim(name: &str, extra: Value) -> PersistentVolumeClaim {
     let spec = json!({"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "10Gi"}}});
     with(
@@ -22,25 +22,25 @@ fn claim(name: &str, extra: Value) -> PersistentVolumeClaim {
     )
 }
 
-fn bound(name: &str, volume: &str) -> PersistentVolumeClaim {
+pub fn bound(name: &str, volume: &str) -> PersistentVolumeClaim {
     let annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
     claim(name, json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}}))
 }
 
 /// Returns a free volume of the class `late`.
-fn volume(name: &str, size: &str, extra: Value) -> PersistentVolume {
+pub fn volume(name: &str, size: &str, extra: Value) -> PersistentVolume {
     let spec = json!({"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}});
     let volume = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec,
         "status": {"phase": "Available"}});
     with(volume, extra)
 }
 
-fn in_zone(zone: &str) -> Value {
+pub fn in_zone(zone: &str) -> Value {
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
     json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}})
 }
 
-fn class(extra: Value) -> StorageClass {
+pub fn class(extra: Value) -> StorageClass {
     let class = json!({"metadata": {"name": "late"}, "provisioner": "disks.example.com",
         "volumeBindingMode": "WaitForFirstConsumer"});
     with(class, extra)
@@ -51,15 +51,15 @@ fn unprovisioned() -> StorageClass {
 }
 
 #[derive(Default)]
-struct Storage {
-    claims: Vec<PersistentVolumeClaim>,
-    volumes: Vec<PersistentVolume>,
-    classes: Vec<StorageClass>,
-    capacities: Option<Vec<CSIStorageCapacity>>,
+pub struct Storage {
+    pub claims: Vec<PersistentVolumeClaim>,
+    pub volumes: Vec<PersistentVolume>,
+    pub classes: Vec<StorageClass>,
+    pub capacities: Option<Vec<CSIStorageCapacity>>,
 }
 
 /// The plugin over fixed objects, and two nodes: `n1` in zone `a` and `n2` in zone `b`.
-fn plugin(storage: Storage) -> VolumeBinding {
+pub fn plugin(storage: Storage) -> VolumeBinding {
     let driver = json!({"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": true}});
     let drivers = storage.capacities.is_some().then(|| with(driver, json!({})));
     let mut plugin = Objects::default().volumes;
@@ -76,7 +76,7 @@ fn plugin(storage: Storage) -> VolumeBinding {
     plugin
 }
 
-fn pod_with(claims: &[&str]) -> Value {
+pub fn pod_with(claims: &[&str]) -> Value {
     let volumes: Vec<Value> =
         claims.iter().map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})).collect();
     pod("db", "1", json!({"volumes": volumes}))
@@ -239,6 +239,13 @@ fn a_driver_that_publishes_its_capacity_is_believed() {
     }
 }
 
+/// Returns a node of the cluster as the filter gets it.
+fn on(name: &str) -> NodeInfo {
+    let mut info = NodeInfo::default();
+    info.set_node(node(name, if name == "n1" { "a" } else { "b" }, json!({})));
+    info
+}
+
 /// Between the decision and the caches' news of it, no other pod gets the same volume.
 #[test]
 fn reserved_volumes_are_taken_until_they_are_released() {
@@ -252,8 +259,9 @@ fn reserved_volumes_are_taken_until_they_are_released() {
     let reserve = |name: &str| {
         let (info, mut state) = (info(pod_with(&[name])), CycleState::default());
         plugin.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
-        let reserved = plugin.reserve(&mut state, &info, "n1").map_err(|rejection| rejection.reasons.join(", "));
-        (state, info, reserved)
+        let found = plugin.filter(&state, &info, &on("n1"));
+        let reserved = found.and_then(|()| plugin.reserve(&mut state, &info, "n1"));
+        (state, info, reserved.map_err(|rejection| rejection.reasons.join(", ")))
     };
     let (state, first, reserved) = reserve("data");
     assert_eq!((reserved, plugin.pre_bind_pre_flight(&state, &first, "n1")), (Ok(()), PreBindPreFlight::Run));
@@ -272,6 +280,7 @@ fn a_claim_that_is_asked_for_keeps_its_node() {
     let plugin = plugin(storage);
     let (info, mut state) = (info(pod_with(&["data"])), CycleState::default());
     plugin.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
+    plugin.filter(&state, &info, &on("n2")).unwrap();
     plugin.reserve(&mut state, &info, "n2").unwrap();
     assert_eq!(choices(&plugin, &["data"]), [BIND_CONFLICT, "data=new"]);
     let asked = plugin.sources.claim("shop", "data").unwrap();

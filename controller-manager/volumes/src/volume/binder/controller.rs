@@ -6,11 +6,12 @@ use super::metrics::{self, ProvisionDurations};
 use super::observe::Listers;
 use super::said::Said;
 use super::{claim_plan, volume_plan};
-use crate::volume::{claims, pods, volumes};
+use crate::volume::{claims, volumes};
 use client::reconcile::{self, Reconciler};
 use client::{ApplyError, Client, Event, Plan, ReconcileError, apply};
 use controller_base::context::{Actor, Running};
 use controller_base::descriptor::Setup;
+use controller_base::indexes;
 use futures::future::join4;
 use jiff::Timestamp;
 use proto::Kind;
@@ -36,7 +37,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let [claim_queue, volume_queue] = setup.queues();
     claims::index(&setup.informer());
     volumes::index(&setup.informer());
-    pods::index(&setup.informer());
+    indexes::pods_by_claim(&setup.informer());
     let listers =
         Listers { claims: setup.lister(), volumes: setup.lister(), classes: setup.lister(), pods: setup.lister() };
     metrics::register(setup.env, &listers);

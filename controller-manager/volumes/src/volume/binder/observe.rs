@@ -4,11 +4,11 @@
 
 use super::{claim_plan, volume_plan};
 use crate::volume::claims::{self, CLAIMS_BY_VOLUME, UNBOUND_BY_CLASS};
-use crate::volume::pods::{self, PODS_BY_CLAIM};
 use crate::volume::volumes::{self, FREE_BY_CLASS, VOLUMES_BY_CLAIM};
 use client::{Event, Lister, WorkQueue};
 use component_helpers::volumes::annotations::{BETA_IS_DEFAULT_CLASS, IS_DEFAULT_CLASS, annotation};
-use component_helpers::volumes::matching;
+use component_helpers::volumes::{matching, pod_volumes};
+use controller_base::indexes::PODS_BY_CLAIM;
 use controller_base::pod;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -68,7 +68,7 @@ impl Listers {
             .pods
             .by_index(PODS_BY_CLAIM, &claim.key())
             .iter()
-            .filter(|found| pod::node_name(found).is_empty() && pods::volume_of(found, claim).is_some())
+            .filter(|found| pod::node_name(found).is_empty() && pod_volumes::volume_of(found, claim).is_some())
             .map(|pod| pod.name().to_owned())
             .collect();
         names.sort();

@@ -3,11 +3,12 @@
 //! Corresponds to pkg/controller/volume/pvcprotection.
 
 use super::finalizer::{self, concerns, is_candidate};
-use crate::volume::pods::{self, PODS_BY_CLAIM};
 use client::reconcile::Reconciler;
 use client::{Client, Event, ListOptions, Lister, Plan, ReconcileError, WorkQueue};
+use component_helpers::volumes::pod_volumes;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
+use controller_base::indexes::{self, PODS_BY_CLAIM};
 use controller_base::pod;
 use jiff::Timestamp;
 use proto::Kind;
@@ -29,7 +30,7 @@ struct Observed {
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
-    pods::index(&setup.informer());
+    indexes::pods_by_claim(&setup.informer());
     setup.on_event(&queue, |event: &Event<PersistentVolumeClaim>, queue| {
         if concerns(event, FINALIZER) {
             queue.add(event.object().key());
@@ -46,13 +47,13 @@ fn on_pod(event: &Event<Pod>, queue: &WorkQueue<String>) {
         Event::Updated { old, new } if old.uid() != new.uid() || is_shut_down(new) => old,
         _ => return,
     };
-    pods::claim_keys(gone).into_iter().for_each(|key| queue.add(key));
+    pod_volumes::claim_keys(gone).into_iter().for_each(|key| queue.add(key));
 }
 
 /// Returns true if the pod uses the claim: a kubelet may have mounted it. A pod without a node does not: no kubelet starts a
 /// pod with a claim that is being deleted.
 pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-    let volume = pods::volume_of(pod, claim).filter(|_| !pod::node_name(pod).is_empty());
+    let volume = pod_volumes::volume_of(pod, claim).filter(|_| !pod::node_name(pod).is_empty());
     volume.is_some_and(|volume| volume.ephemeral.is_none() || !is_shut_down(pod))
 }
 
