@@ -35,11 +35,14 @@ pub enum HealthServerError {
     Tls(#[from] TlsError),
 }
 
+/// Returns the content of `/configz`.
+type Configz = Arc<dyn Fn() -> Value + Send + Sync>;
+
 /// Builds the pages of one component.
 #[derive(Default)]
 pub struct HealthServer {
     checks: Vec<Check>,
-    configz: Value,
+    configz: Option<Configz>,
     pages: Router,
     access_check: Option<Arc<dyn AccessCheck>>,
 }
@@ -57,8 +60,13 @@ impl HealthServer {
     }
 
     /// Sets the content of `/configz`.
-    pub fn configz(mut self, config: Value) -> Self {
-        self.configz = config;
+    pub fn configz(self, config: Value) -> Self {
+        self.configz_from(move || config.clone())
+    }
+
+    /// Sets the content of `/configz` for a configuration that may change.
+    pub fn configz_from(mut self, config: impl Fn() -> Value + Send + Sync + 'static) -> Self {
+        self.configz = Some(Arc::new(config));
         self
     }
 
@@ -126,7 +134,7 @@ struct Pages {
     env: Env,
     alive: Vec<Check>,
     ready: Vec<Check>,
-    configz: Value,
+    configz: Option<Configz>,
     routes: Router,
     access_check: Option<Arc<dyn AccessCheck>>,
 }
@@ -164,7 +172,10 @@ impl Pages {
         }
         match path {
             "/metrics" => text(metrics::TEXT_FORMAT, self.env.metrics().encode()),
-            "/configz" => text("application/json", self.configz.to_string()),
+            "/configz" => {
+                let config = self.configz.as_ref().map_or(Value::Null, |config| config());
+                text("application/json", config.to_string())
+            }
             _ => match self.routes.clone().oneshot(Request::from_parts(parts, body)).await {
                 Ok(answer) => answer,
                 Err(never) => match never {},

@@ -103,6 +103,24 @@ struct Signals {
     interrupt: Signal,
 }
 
+/// SIGHUP, which asks a process to read its configuration again. Without a listener it ends the process.
+pub struct Hangups(Signal);
+
+impl Hangups {
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for the next signal. Returns false if the environment shuts down first.
+    pub async fn next(&mut self, env: &Env) -> bool {
+        tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => false,
+            received = self.0.recv() => received.is_some(),
+        }
+    }
+}
+
 impl Signals {
     fn listen(env: &Env) -> std::io::Result<Self> {
         if std::env::var_os(PARENT_PIPE).is_some() {

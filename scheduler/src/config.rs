@@ -2,15 +2,48 @@
 //!
 //! Corresponds to cmd/kube-scheduler/app/options.
 
-use crate::config_file::{KUBE_SCHEDULER_CONFIGURATION, PROFILES, ProfileConfig};
+use crate::configuration::{Configuration, OWN_FIELDS};
 use crate::flags::KubeScheduler;
-use crate::plugins::selection::Selection;
 use clap::Args;
+use component_base::options::config_file::{Field, FileKind, flag, ignored, own};
 use component_base::options::{
     self, CertDirOptions, ClientOptions, ConfigFile, ConfigFileError, LeaderElectionOptions, OriginalFlags,
     ServingOptions,
 };
 use std::path::PathBuf;
+
+const KUBE_SCHEDULER_CONFIGURATION: FileKind = FileKind {
+    api_version: "kubescheduler.config.k8s.io/v1",
+    kind: "KubeSchedulerConfiguration",
+    fields: &[FLAGS, &OWN_FIELDS_OF_FILE],
+};
+
+/// Fields with a flag.
+const FLAGS: &[Field] = &[
+    ignored("clientConnection.acceptContentTypes"),
+    flag("clientConnection.burst", "kube-api-burst"),
+    ignored("clientConnection.contentType"),
+    flag("clientConnection.kubeconfig", "kubeconfig"),
+    flag("clientConnection.qps", "kube-api-qps"),
+    flag("leaderElection.leaderElect", "leader-elect"),
+    flag("leaderElection.leaseDuration", "leader-elect-lease-duration"),
+    flag("leaderElection.renewDeadline", "leader-elect-renew-deadline"),
+    flag("leaderElection.resourceLock", "leader-elect-resource-lock"),
+    flag("leaderElection.resourceName", "leader-elect-resource-name"),
+    flag("leaderElection.resourceNamespace", "leader-elect-resource-namespace"),
+    flag("leaderElection.retryPeriod", "leader-elect-retry-period"),
+];
+
+/// Fields that `configuration` reads.
+const OWN_FIELDS_OF_FILE: [Field; OWN_FIELDS.len()] = {
+    let mut fields = [own(""); OWN_FIELDS.len()];
+    let mut at = 0;
+    while at < fields.len() {
+        fields[at] = own(OWN_FIELDS[at]);
+        at += 1;
+    }
+    fields
+};
 
 /// The command line of `scheduler`.
 #[derive(Args, Clone, Debug)]
@@ -33,20 +66,25 @@ pub struct Config {
 impl Config {
     /// Adds the settings of the configuration file, if there is one.
     pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
-        let Some(path) = &self.config_file else { return Ok(self) };
-        let file = ConfigFile::read(path, &KUBE_SCHEDULER_CONFIGURATION)?;
-        let profile = match file.own.get(PROFILES) {
-            Some(profiles) => ProfileConfig::of(profiles).map_err(|message| file.invalid(message))?,
-            None => ProfileConfig::default(),
+        let Some(path) = self.config_file.clone() else {
+            self.settings.rename_profile();
+            return Ok(self);
         };
-        profile.plugins.check().map_err(|message| file.invalid(message))?;
-        file.warnings_of(profile.ignored()).for_each(|warning| tracing::warn!("{warning}"));
+        let file = ConfigFile::read(&path, &KUBE_SCHEDULER_CONFIGURATION)?;
+        let configuration = Configuration::read(&file.own).map_err(|errors| file.invalid(aggregate(&errors)))?;
+        file.warnings_of(Configuration::without_effect(&file.own)).for_each(|warning| tracing::warn!("{warning}"));
         file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
-        if let Some(name) = profile.scheduler_name.filter(|_| !self.original.has("scheduler_name")) {
-            self.settings.scheduler_name = name;
-        }
-        self.settings.plugins = profile.plugins;
+        self.settings.configuration = configuration;
+        self.settings.rename_profile();
         Ok(self)
+    }
+}
+
+/// Joins errors as Kubernetes' aggregates are shown.
+pub fn aggregate(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 
@@ -56,11 +94,22 @@ pub struct Settings {
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
     /// Value of spec.schedulerName in the pods that this scheduler assigns
-    #[arg(long, default_value = crate::plugins::DEFAULT_SCHEDULER)]
-    pub scheduler_name: String,
-    /// Plugins that run
+    #[arg(long)]
+    pub scheduler_name: Option<String>,
+    /// Profiles and everything else that only the file has
     #[arg(skip)]
-    pub plugins: Selection,
+    pub configuration: Configuration,
+}
+
+impl Settings {
+    /// Gives the only profile the name of the flag. Of several profiles each keeps its own.
+    fn rename_profile(&mut self) {
+        match (&self.scheduler_name, self.configuration.profiles.as_mut_slice()) {
+            (Some(name), [only]) => only.scheduler_name.clone_from(name),
+            (Some(_), _) => tracing::warn!("--scheduler-name has no effect beside a file with several profiles"),
+            (None, _) => {}
+        }
+    }
 }
 
 impl Default for Settings {

@@ -4,6 +4,7 @@
 //! same decision.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::profile::TieBreak;
 use crate::framework::profile::PluginScores;
 use crate::framework::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
 use crate::pod_info::PodInfo;
@@ -20,6 +21,8 @@ const MIN_PERCENTAGE_OF_NODES_TO_FIND: usize = 5;
 pub struct Rotation {
     /// Index of the node at which the next search begins, so that the searches rotate over all nodes.
     next_start: usize,
+    /// Number of ties that `TieBreak::RoundRobin` has decided.
+    ties: usize,
 }
 
 /// The node of a pod, and how it was chosen.
@@ -53,7 +56,10 @@ pub fn schedule_one(
         1 => Vec::new(),
         _ => profile.run_score(state, pod, snapshot, &feasible),
     };
-    let chosen = select_host(feasible.len(), &scores, random);
+    let chosen = match profile.tie_break {
+        TieBreak::Random => select_host(feasible.len(), &scores, random),
+        TieBreak::RoundRobin => select_next_host(&feasible, &scores, rotation),
+    };
     let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
     Ok(Decision { node: feasible[chosen].clone(), evaluated, feasible, scores })
 }
@@ -84,7 +90,11 @@ fn find_feasible<'a>(
     };
     let plugins = candidates.restricted_by.iter().copied().collect();
     let mut diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
-    let enough = feasible_nodes_to_find(nodes.len());
+    // Without scores, all nodes are equal.
+    let enough = match profile.score.is_empty() {
+        true => 1,
+        false => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, nodes.len()),
+    };
     let (mut feasible, mut evaluated) = (Vec::new(), 0);
     for offset in 0..nodes.len() {
         let node = nodes[(rotation.next_start + offset) % nodes.len()];
@@ -104,13 +114,16 @@ fn find_feasible<'a>(
     if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
 }
 
-/// Returns the number of feasible nodes that are enough, as for percentageOfNodesToScore = 0: half of the nodes of a
-/// small cluster, and a smaller part of a larger one.
-fn feasible_nodes_to_find(nodes: usize) -> usize {
+/// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,
+/// and a smaller part of a larger one.
+fn feasible_nodes_to_find(percentage: usize, nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES_TO_FIND {
         return nodes;
     }
-    let percentage = 50_usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE_OF_NODES_TO_FIND);
+    let percentage = match percentage {
+        0 => 50_usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE_OF_NODES_TO_FIND),
+        percentage => percentage,
+    };
     (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
 }
 
@@ -135,11 +148,28 @@ pub fn passes_filters(
     profile.run_filter(state, pod, node)
 }
 
+/// Returns the weighted sum of a node's scores.
+fn total(scores: &[PluginScores], node: usize) -> i64 {
+    scores.iter().map(|plugin| plugin.weight.saturating_mul(plugin.scores[node])).fold(0, i64::saturating_add)
+}
+
+/// Returns the node with the highest score; of several, the next one by name.
+fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &mut Rotation) -> usize {
+    let most = (0..feasible.len()).map(|node| total(scores, node)).max();
+    let mut best: Vec<usize> = (0..feasible.len()).filter(|node| Some(total(scores, *node)) == most).collect();
+    if let [only] = best[..] {
+        return only;
+    }
+    best.sort_by_key(|node| feasible[*node].name());
+    rotation.ties = rotation.ties.wrapping_add(1);
+    best[rotation.ties.wrapping_sub(1) % best.len()]
+}
+
 /// Returns the node with the highest score; of several, a random one.
 fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
     let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
     for node in 0..nodes {
-        let total: i64 = scores.iter().map(|plugin| plugin.weight * plugin.scores[node]).sum();
+        let total = total(scores, node);
         if total > most {
             (best, most, equals) = (node, total, 1);
         } else if total == most {

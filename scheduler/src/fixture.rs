@@ -2,12 +2,14 @@
 
 use crate::cache::{Cache, Snapshot};
 use crate::cycle::{self, Decision, Rotation};
+use crate::configuration::profile::{DEFAULT_SCHEDULER, ProfileConfiguration};
 use crate::framework::{
     Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFilterResult, Profile,
+    Registry, assembly,
 };
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::volume_binding::{self, VolumeBinding};
-use crate::plugins::{Sources, default_profile};
+use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 use client::Lister;
@@ -58,12 +60,27 @@ impl Default for Objects {
             capacities: none(),
             assumed: Default::default(),
         };
-        let volumes = VolumeBinding { sources, writer: None };
+        let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
         Self { replica_sets: Vec::new(), volumes, budgets: Vec::new() }
     }
 }
 
+/// Returns the default profile.
 pub fn profile(objects: Objects) -> Profile {
+    let configuration = ProfileConfiguration::with_defaults(DEFAULT_SCHEDULER);
+    assembly::assemble(&configuration, &registry(objects)).unwrap()
+}
+
+/// Returns a profile as an entry of `profiles` describes it.
+pub fn profile_of(value: &Value, objects: Objects) -> Profile {
+    let mut errors = Vec::new();
+    let configuration = ProfileConfiguration::read("profiles[0]", value, &mut errors);
+    assert_eq!(errors, [""; 0]);
+    assembly::assemble(&configuration, &registry(objects)).unwrap()
+}
+
+/// Returns Kubernetes' plugins over these objects.
+pub fn registry(objects: Objects) -> Registry {
     let workloads = Workloads {
         services: none(),
         replication_controllers: none(),
@@ -72,7 +89,7 @@ pub fn profile(objects: Objects) -> Profile {
     };
     let (budgets, random) = (Lister::of(objects.budgets), Random::from_seed(1, "preemption"));
     let sources = Sources { workloads, volumes: objects.volumes, budgets, random };
-    default_profile(sources, Arc::new(NoBinder))
+    plugins::in_tree(&sources, Arc::new(NoBinder))
 }
 
 /// Returns a node with 4 cores, 8 GiB, 110 pods and labels for zone and hostname, with `extra` merged over it.

@@ -5,8 +5,9 @@
 
 // The process.
 pub mod config;
-pub mod config_file;
+pub mod configuration;
 pub mod flags;
+mod reload;
 pub mod scheduler;
 
 // One scheduling decision.
@@ -31,8 +32,12 @@ use client::component::{Component, Error};
 use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use configuration::Configuration;
+use configuration::shown::configz;
+use framework::Register;
 use scheduler::Scheduler;
-use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Name and default port of kube-scheduler.
 const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };
@@ -41,27 +46,52 @@ const LEASE: &str = "kube-scheduler";
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
+    run_with_plugins(config, env, Arc::new(|_, _| {})).await
+}
+
+/// Runs as a process, with plugins of another crate beside Kubernetes' own. SIGHUP reads the configuration file again.
+pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> Result<(), Error> {
     config.original.warn();
-    let Config { client, serving, cert_dir, settings, .. } = config.with_file()?;
-    let client = COMPONENT.connect(&env, &client)?;
+    let given = config.clone();
+    let config = config.with_file()?;
+    let client = COMPONENT.connect(&env, &config.client)?;
+    reload::check(&config, &client, &register)?;
+    let Config { client: options, serving, cert_dir, settings, .. } = config;
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
-    let leader_elect = settings.leader_election.leader_elect;
-    let configz = json!({"leaderElect": leader_elect, "schedulerName": settings.scheduler_name});
-    COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"scheduler": configz}))).await?;
-    run_with(client, settings, env).await
+    let (sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
+    env.spawn(reload::follow_hangups(given, client.clone(), register.clone(), sender));
+    let (shown, election) = (configuration.clone(), settings.leader_election.clone());
+    let pages = HealthServer::new().configz_from(move || configz(&shown.borrow(), &election, &options));
+    COMPONENT.serve(&client, &serving, pages).await?;
+    lead(client, settings, env, register, configuration).await
 }
 
 /// Runs inside another process, which gives the client: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
-    let election = settings.leader_election.clone();
-    COMPONENT.lead(&client.in_env(&env), &election, LEASE, |client| lead(client, settings)).await
+    let (_sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
+    lead(client, settings, env, Arc::new(|_, _| {}), configuration).await
 }
 
-async fn lead(client: Client, settings: Settings) {
+async fn lead(
+    client: Client,
+    settings: Settings,
+    env: Env,
+    register: Register,
+    configuration: watch::Receiver<Arc<Configuration>>,
+) -> Result<(), Error> {
+    let schedule = |client| schedule(client, register, configuration);
+    COMPONENT.lead(&client.in_env(&env), &settings.leader_election, LEASE, schedule).await
+}
+
+async fn schedule(client: Client, register: Register, mut configuration: watch::Receiver<Arc<Configuration>>) {
     let informers = Informers::new(&client);
-    let scheduler = Scheduler::new(&client, &settings, client.env(), &informers);
+    let present = configuration.borrow_and_update().clone();
+    let scheduler = match Scheduler::new(&informers, &present, &register) {
+        Ok(scheduler) => scheduler,
+        Err(errors) => return tracing::error!("initializing profiles: {}", errors.join(", ")),
+    };
     informers.start();
     if informers.synced().await {
-        scheduler.run().await;
+        scheduler.run(configuration).await;
     }
 }

@@ -7,9 +7,12 @@ mod event_handlers;
 
 use crate::binding;
 use crate::cache::{Cache, Snapshot};
-use crate::config::Settings;
+use crate::configuration::Configuration;
 use crate::cycle::{self, Rotation};
-use crate::framework::{BindError, ClusterEvent, CycleState, FitError, Nomination, Profile};
+use crate::framework::{
+    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles, Register,
+    Registry, WaitingPods,
+};
 use crate::plugins::default_binder::DefaultBinder;
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::volume_binding::{self, VolumeBinding};
@@ -17,122 +20,201 @@ use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
-use client::{Action, Client, Informers, ListOptions, Lister, Plan, Recorder};
+use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
 use component_base::env::Env;
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
+/// Plugin in whose name a waiting victim is rejected.
+const PREEMPTION: &str = "DefaultPreemption";
 
 pub struct Scheduler {
     env: Env,
     client: Client,
-    profile: Arc<Profile>,
+    registry: Registry,
+    profiles: Mutex<Arc<Profiles>>,
+    /// Recorders by the scheduler name that their events have.
+    recorders: Mutex<BTreeMap<String, Recorder>>,
     queue: SharedQueue,
     cache: Mutex<Cache>,
+    waiting_pods: WaitingPods,
     pods: Lister<Pod>,
-    recorder: Recorder,
     random: Random,
     writes: Arc<Semaphore>,
 }
 
+/// One try to find a node for a pod.
+struct Attempt {
+    queued: QueuedPod,
+    profile: Arc<Profile>,
+    recorder: Recorder,
+}
+
+/// Returns the informer of the pods that use resources. For this watch, terminal pods are deleted.
+fn pods(informers: &Informers) -> Informer<Pod> {
+    informers.of_selected::<Pod>(&ListOptions::fields("status.phase!=Succeeded,status.phase!=Failed"))
+}
+
+/// Returns Kubernetes' plugins and those that `register` adds.
+pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
+    let Handle { client, informers, env, .. } = *handle;
+    let sources = Sources {
+        workloads: Workloads {
+            services: informers.of().lister(),
+            replication_controllers: informers.of().lister(),
+            replica_sets: informers.of().lister(),
+            stateful_sets: informers.of().lister(),
+        },
+        volumes: VolumeBinding {
+            args: Default::default(),
+            sources: volume_binding::Sources::new(informers, pods(informers).lister()),
+            writer: Some((client.clone(), env.clone())),
+        },
+        budgets: informers.of().lister(),
+        random: env.random("scheduler/preemption"),
+    };
+    let mut registry = plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
+    register(handle, &mut registry);
+    registry
+}
+
 impl Scheduler {
-    /// Connects informers, cache and queue. Nothing is scheduled before `run`.
-    pub fn new(client: &Client, settings: &Settings, env: &Env, informers: &Informers) -> Arc<Self> {
-        // Terminal pods use no resources. For this watch they are deleted.
-        let selection = ListOptions::fields("status.phase!=Succeeded,status.phase!=Failed");
-        let pods = informers.of_selected::<Pod>(&selection);
-        let sources = Sources {
-            workloads: Workloads {
-                services: informers.of().lister(),
-                replication_controllers: informers.of().lister(),
-                replica_sets: informers.of().lister(),
-                stateful_sets: informers.of().lister(),
-            },
-            volumes: VolumeBinding {
-                sources: volume_binding::Sources::new(informers, pods.lister()),
-                writer: Some((client.clone(), env.clone())),
-            },
-            budgets: informers.of().lister(),
-            random: env.random("scheduler/preemption"),
-        };
-        let mut profile = plugins::default_profile(sources, Arc::new(DefaultBinder { client: client.clone() }));
-        profile.scheduler_name.clone_from(&settings.scheduler_name);
-        settings.plugins.apply(&mut profile);
-        let profile = Arc::new(profile);
+    /// Connects informers, cache and queue. Nothing is scheduled before `run`. Returns what is wrong with the profiles.
+    pub fn new(
+        informers: &Informers,
+        configuration: &Configuration,
+        register: &Register,
+    ) -> Result<Arc<Self>, Vec<String>> {
+        let (client, waiting_pods) = (informers.client(), WaitingPods::default());
+        let (env, pods) = (client.env(), pods(informers));
+        let handle = Handle { client, informers, env, waiting_pods: &waiting_pods };
+        let registry = registry(&handle, register);
+        let profiles = Arc::new(Profiles::assemble(configuration, &registry)?);
         let scheduler = Arc::new(Self {
             env: env.clone(),
             client: client.clone(),
-            queue: SharedQueue::new(env, profile.clone()),
-            profile,
+            queue: SharedQueue::new(env, profiles.clone()),
+            registry,
+            profiles: Mutex::new(profiles),
+            recorders: Mutex::default(),
             cache: Mutex::default(),
+            waiting_pods,
             pods: pods.lister(),
-            recorder: Recorder::new(client, &settings.scheduler_name, ""),
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
         });
         scheduler.add_event_handlers(informers, &pods);
-        scheduler
+        Ok(scheduler)
     }
 
-    /// Schedules until the environment shuts down.
-    pub async fn run(self: Arc<Self>) {
+    /// Schedules until the environment shuts down. A new configuration takes effect between two pods.
+    pub async fn run(self: Arc<Self>, mut configuration: watch::Receiver<Arc<Configuration>>) {
         let mut snapshot = Snapshot::default();
         let mut rotation = Rotation::default();
-        while let Some(queued) = self.queue.pop().await {
+        loop {
+            let queued = tokio::select! {
+                biased;
+                Ok(()) = configuration.changed() => {
+                    let changed = configuration.borrow_and_update().clone();
+                    self.reconfigure(&changed);
+                    continue;
+                }
+                queued = self.queue.pop() => queued,
+            };
+            let Some(queued) = queued else { return };
             self.schedule(queued, &mut snapshot, &mut rotation).await;
             // A decision does not await anything: the informers' tasks run in between.
             tokio::task::yield_now().await;
         }
     }
 
+    /// Replaces the profiles. Pods that are being bound keep theirs. Pods whose scheduler name is new enter the queue.
+    fn reconfigure(&self, configuration: &Configuration) {
+        let profiles = match Profiles::assemble(configuration, &self.registry) {
+            Ok(profiles) => Arc::new(profiles),
+            Err(errors) => return tracing::error!("the profiles stay as they are: {}", errors.join(", ")),
+        };
+        *self.profiles.lock() = profiles.clone();
+        self.queue.with(|queue, now| {
+            queue.reconfigure(profiles, now);
+            for pod in self.pods.list() {
+                let is_new = node_name(&pod).is_empty() && self.is_ours(&pod) && !queue.contains(pod.uid());
+                if is_new && !self.cache.lock().is_assumed(pod.uid()) {
+                    queue.add(Arc::new(PodInfo::new(pod)), now);
+                }
+            }
+        });
+    }
+
+    fn is_ours(&self, pod: &Pod) -> bool {
+        self.profiles.lock().of(pod).is_some()
+    }
+
+    /// Begins a try with the pod's profile; `None` if the pod is another scheduler's now.
+    fn attempt(&self, queued: QueuedPod) -> Option<Attempt> {
+        let profile = self.profiles.lock().of(&queued.info.pod)?.clone();
+        let recorder = self.recorder(&profile.scheduler_name);
+        Some(Attempt { queued, profile, recorder })
+    }
+
+    fn recorder(&self, scheduler_name: &str) -> Recorder {
+        let mut recorders = self.recorders.lock();
+        let new = || Recorder::new(&self.client, scheduler_name, "");
+        recorders.entry(scheduler_name.to_owned()).or_insert_with(new).clone()
+    }
+
     async fn schedule(self: &Arc<Self>, mut queued: QueuedPod, snapshot: &mut Snapshot, rotation: &mut Rotation) {
         let uid = queued.info.uid().to_owned();
         let wanted = self.refresh(&mut queued) && !self.cache.lock().is_assumed(&uid);
-        let info = queued.info.clone();
-        if !wanted || info.pod.is_deleting() {
-            if wanted {
-                self.recorder.record(binding::skipped_event(&info));
-            }
+        let Some(attempt) = self.attempt(queued).filter(|_| wanted) else {
+            return self.queue.with(|queue, _| queue.done(&uid));
+        };
+        let info = attempt.queued.info.clone();
+        if info.pod.is_deleting() {
+            attempt.recorder.record(binding::skipped_event(&info));
             return self.queue.with(|queue, _| queue.done(&uid));
         }
         self.cache.lock().update(snapshot);
         let nominated = self.queue.with(|queue, _| queue.nominated.clone());
         let (span, mut state) = (tracing::info_span!("schedule", pod = info.key), CycleState::default());
         let decided = span.in_scope(|| {
-            cycle::schedule_one(&self.profile, &mut state, &info, snapshot, &nominated, rotation, &self.random)
+            cycle::schedule_one(&attempt.profile, &mut state, &info, snapshot, &nominated, rotation, &self.random)
         });
         let permit = self.permit().await;
         let reserved = match decided {
-            Ok(decision) => self.reserve(&info, &mut state, &decision.node).map(|()| decision.node),
+            Ok(decision) => self.reserve(&attempt, &mut state, &decision.node).map(|()| decision.node),
             Err(mut error) => {
-                let result = self.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
-                let evictions = match &result.nomination {
-                    Nomination::Node(node) => {
-                        let lower: Vec<_> = nominated.of_lower_priority(&info, node).cloned().collect();
-                        binding::evict_victims(&info, &result.victims, &lower, node, self.env.wall())
-                    }
-                    Nomination::Keep | Nomination::Clear => Vec::new(),
-                };
+                let result = attempt.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
+                let evictions = self.evictions(&info, &result, &nominated);
                 Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) })
             }
         };
         let scheduler = self.clone();
         self.env.spawn(async move {
             match reserved {
-                Ok(node) => scheduler.bind(queued, state, &node, permit).await,
+                Ok(node) => scheduler.bind(attempt, state, &node, permit).await,
                 Err(failure) => {
-                    scheduler.handle_failure(queued, failure).await;
+                    scheduler.handle_failure(attempt, failure).await;
                     drop(permit);
                 }
             }
         });
+    }
+
+    /// Returns the writes that make room for a nominated pod. A victim that waits in Permit is rejected at once instead.
+    fn evictions(&self, info: &PodInfo, result: &PostFilterResult, nominated: &Nominated) -> Vec<Action> {
+        let Nomination::Node(node) = &result.nomination else { return Vec::new() };
+        let waits = |victim: &&Arc<PodInfo>| self.waiting_pods.reject(victim.uid(), PREEMPTION, "preempted");
+        let victims: Vec<_> = result.victims.iter().filter(|victim| !waits(victim)).cloned().collect();
+        let lower: Vec<_> = nominated.of_lower_priority(info, node).cloned().collect();
+        binding::evict_victims(info, &victims, &lower, node, self.env.wall())
     }
 
     /// Updates the pod from the cache. Returns false if it needs no node any more.
@@ -145,30 +227,54 @@ impl Scheduler {
         true
     }
 
-    /// Assumes the pod on the node, and runs the Reserve and Permit plugins.
-    fn reserve(&self, info: &Arc<PodInfo>, state: &mut CycleState, node: &str) -> Result<(), Failure> {
+    /// Assumes the pod on the node, and runs the Reserve and Permit plugins. Then tries the pods again that they name.
+    fn reserve(&self, attempt: &Attempt, state: &mut CycleState, node: &str) -> Result<(), Failure> {
+        let (info, profile) = (&attempt.queued.info, &attempt.profile);
         self.cache.lock().assume(info.clone(), node);
         self.queue.with(|queue, _| queue.nominated.remove(info.uid()));
-        let reserved = self.profile.run_reserve(state, info, node);
-        reserved.and_then(|()| self.profile.run_permit(state, info, node)).map_err(|rejection| {
-            self.unreserve(state, info, node);
+        let reserved = profile.run_reserve(state, info, node);
+        let waits = reserved.and_then(|()| profile.run_permit(state, info, node)).map_err(|rejection| {
+            self.unreserve(profile, state, info, node);
             Failure::unschedulable(&FitError::rejected_on(node, rejection))
-        })
+        })?;
+        if !waits.is_empty() {
+            self.waiting_pods.add(info.clone(), waits, self.env.now());
+        }
+        for uid in std::mem::take(&mut state.pods_to_activate) {
+            self.queue.with(|queue, _| queue.force_activate(&uid));
+        }
+        Ok(())
     }
 
-    /// Runs the binding cycle of one pod.
-    async fn bind(&self, queued: QueuedPod, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
-        let info = queued.info.clone();
-        match self.write_binding(&info, &state, node, permit).await {
+    /// Runs the binding cycle of one pod. While it waits in Permit, other pods may write.
+    async fn bind(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
+        let info = attempt.queued.info.clone();
+        let permit = match self.waiting_pods.contains(info.uid()) {
+            false => permit,
+            true => {
+                drop(permit);
+                match self.waiting_pods.wait(&self.env, info.uid()).await {
+                    None => return,
+                    Some(Ok(())) => {}
+                    Some(Err(rejection)) => {
+                        self.unreserve(&attempt.profile, &state, &info, node);
+                        let failure = Failure::unschedulable(&FitError::rejected_on(node, rejection));
+                        return self.handle_failure(attempt, failure).await;
+                    }
+                }
+                self.permit().await
+            }
+        };
+        match self.write_binding(&attempt.profile, &info, &state, node, permit).await {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
-                self.recorder.record(binding::scheduled_event(&info, node));
+                attempt.recorder.record(binding::scheduled_event(&info, node));
             }
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
-                self.unreserve(&state, &info, node);
-                self.handle_failure(queued, Failure::error(&error)).await;
+                self.unreserve(&attempt.profile, &state, &info, node);
+                self.handle_failure(attempt, Failure::error(&error)).await;
             }
         }
     }
@@ -176,12 +282,13 @@ impl Scheduler {
     /// Runs the PreBind and Bind plugins. While PreBind plugins wait, for a volume perhaps, other pods may write.
     async fn write_binding(
         &self,
+        profile: &Profile,
         info: &PodInfo,
         state: &CycleState,
         node: &str,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), BindError> {
-        let to_pre_bind = self.profile.to_pre_bind(state, info, node);
+        let to_pre_bind = profile.to_pre_bind(state, info, node);
         let _permit = match to_pre_bind.is_empty() {
             true => permit,
             false => {
@@ -193,7 +300,7 @@ impl Scheduler {
                 self.permit().await
             }
         };
-        self.profile.run_bind(info, node).await
+        profile.run_bind(info, node).await
     }
 
     async fn permit(&self) -> OwnedSemaphorePermit {
@@ -201,15 +308,16 @@ impl Scheduler {
     }
 
     /// Releases what was reserved for the pod on the node, and tries pods again that this may help.
-    fn unreserve(&self, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
-        self.profile.run_unreserve(state, info, node);
+    fn unreserve(&self, profile: &Profile, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
+        profile.run_unreserve(state, info, node);
         self.cache.lock().forget(info.uid());
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
     }
 
     /// Adds the pod to the unschedulable queue, and writes the reason. A preempting pod stays in flight until its
     /// evictions are written, so that the events of the deletions count for it.
-    async fn handle_failure(&self, mut queued: QueuedPod, failure: Failure) {
+    async fn handle_failure(&self, attempt: Attempt, failure: Failure) {
+        let Attempt { mut queued, recorder, .. } = attempt;
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;
         let uid = queued.info.uid().to_owned();
         if !self.refresh(&mut queued) {
@@ -226,11 +334,11 @@ impl Scheduler {
         let actions = binding::failure_actions(&info, reason, &message, &nomination, self.env.wall());
         if evictions.is_empty() {
             self.queue.with(|queue, now| queue.add_unschedulable(queued, rejected_by, now));
-            self.apply(&info, actions).await;
+            self.apply(&info, &recorder, actions).await;
             return;
         }
-        self.apply(&info, actions).await;
-        let evicted = self.apply(&info, evictions).await;
+        self.apply(&info, &recorder, actions).await;
+        let evicted = self.apply(&info, &recorder, evictions).await;
         self.queue.with(|queue, now| {
             queue.add_unschedulable(queued, rejected_by, now);
             if !evicted {
@@ -240,11 +348,11 @@ impl Scheduler {
     }
 
     /// Carries out all actions. Returns false if one has failed: the pod's next cycle repeats it.
-    async fn apply(&self, info: &PodInfo, actions: Vec<Action>) -> bool {
+    async fn apply(&self, info: &PodInfo, recorder: &Recorder, actions: Vec<Action>) -> bool {
         let mut succeeded = true;
         for action in actions {
             let plan = Plan { actions: vec![action], ..Plan::default() };
-            if let Err(error) = client::apply(&self.client, &self.recorder, &plan).await {
+            if let Err(error) = client::apply(&self.client, recorder, &plan).await {
                 tracing::warn!(pod = info.key, %error, "not written");
                 succeeded &= error.cause.is_not_found();
             }

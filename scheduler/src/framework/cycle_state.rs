@@ -15,6 +15,9 @@ pub struct CycleState {
     pub skip_filter: BTreeSet<&'static str>,
     /// Plugins whose Score is skipped in this cycle.
     pub skip_score: BTreeSet<&'static str>,
+    /// Uids of other pods that a plugin wants to be tried at once if this cycle has a node, such as the rest of a gang.
+    /// Corresponds to PodsToActivate.
+    pub pods_to_activate: BTreeSet<String>,
 }
 
 /// A value of the state. Every cloneable type is one.

@@ -8,25 +8,41 @@
 //! binding:  PreBind -> Bind -> PostBind          (a failure after Reserve calls Unreserve in reverse order)
 //! ```
 
+pub mod rejection;
 pub mod cycle_state;
 pub mod diagnosis;
 pub mod event;
 pub mod nominated;
 pub mod profile;
-pub mod rejection;
+
+// From a configuration to profiles.
+pub mod points;
+pub mod registry;
+pub mod assembly;
+pub mod profiles;
+
+// Pods between Permit and PreBind.
+pub mod waiting_pods;
+#[cfg(test)]
+mod tests;
 
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};
 pub use event::ClusterEvent;
 pub use nominated::Nominated;
+pub use points::Points;
 pub use profile::Profile;
+pub use profiles::Profiles;
+pub use registry::{Handle, Register, Registry};
 pub use rejection::Rejection;
+pub use waiting_pods::WaitingPods;
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Highest score that a plugin gives a node, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -151,9 +167,17 @@ pub trait Reserve: Plugin {
     fn unreserve(&self, state: &CycleState, pod: &PodInfo, node: &str);
 }
 
-/// Runs last before the binding cycle, and may reject the pod.
+/// What a Permit plugin lets a pod do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Allow,
+    /// The pod waits up to this time until the plugin allows or rejects it through `WaitingPods`.
+    Wait(Duration),
+}
+
+/// Runs last before the binding cycle. It may reject the pod, or let it wait.
 pub trait Permit: Plugin {
-    fn permit(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
+    fn permit(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<Permission, Rejection>;
 }
 
 /// Whether a PreBind plugin has something to do for a pod.

@@ -3,7 +3,9 @@
 //! Corresponds to pkg/scheduler/profile and pkg/scheduler/framework/runtime.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::profile::TieBreak;
 use crate::framework::*;
+use std::collections::BTreeMap;
 
 /// The plugins of one scheduler name. Each list is in the order in which its plugins run.
 #[derive(Default)]
@@ -22,8 +24,11 @@ pub struct Profile {
     pub pre_bind: Vec<Arc<dyn PreBind>>,
     pub bind: Vec<Arc<dyn Bind>>,
     pub post_bind: Vec<Arc<dyn PostBind>>,
-    /// Plugins with queueing hints.
+    /// All plugins, for their queueing hints.
     pub plugins: Vec<Arc<dyn Plugin>>,
+    /// Percentage of feasible nodes that are enough; 0 for a part that shrinks with the cluster.
+    pub percentage_of_nodes_to_score: usize,
+    pub tie_break: TieBreak,
 }
 
 /// The nodes that remain after the PreFilter plugins.
@@ -190,8 +195,20 @@ impl Profile {
         }
     }
 
-    pub fn run_permit(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-        self.permit.iter().try_for_each(|plugin| plugin.permit(state, pod, node))
+    /// Runs the Permit plugins. Returns those for which the pod has to wait, and how long.
+    pub fn run_permit(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        node: &str,
+    ) -> Result<BTreeMap<&'static str, Duration>, Rejection> {
+        let mut waits = BTreeMap::new();
+        for plugin in &self.permit {
+            if let Permission::Wait(wait) = plugin.permit(state, pod, node)? {
+                waits.insert(plugin.name(), wait);
+            }
+        }
+        Ok(waits)
     }
 
     /// Returns the PreBind plugins that have something to do for the pod.

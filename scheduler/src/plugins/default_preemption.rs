@@ -4,6 +4,7 @@
 //! `binding` evicts them.
 
 use crate::cache::NodeInfo;
+use crate::configuration::args::DefaultPreemptionArgs;
 use crate::cycle;
 use crate::framework::{Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Rejection};
 use crate::pod_info::PodInfo;
@@ -20,16 +21,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct DefaultPreemption {
+    pub args: DefaultPreemptionArgs,
     pub budgets: Lister<PodDisruptionBudget>,
     /// Chooses the node at which the search for candidates begins.
     pub random: Random,
 }
 
 const NAME: &str = "DefaultPreemption";
-/// Number of candidates after which the search ends.
-const MIN_CANDIDATES: usize = 100;
-/// Percentage of the nodes after which the search ends, if that is more.
-const MIN_CANDIDATES_PERCENTAGE: usize = 10;
 
 /// A node on which the pod would fit without the victims.
 struct Candidate {
@@ -97,12 +95,14 @@ fn is_preempted(pod: &Pod) -> bool {
             .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some("PreemptionByScheduler"))
 }
 
-/// Returns the number of candidates after which the search ends.
-fn candidates_to_find(nodes: usize) -> usize {
-    (nodes * MIN_CANDIDATES_PERCENTAGE / 100).max(MIN_CANDIDATES).min(nodes)
-}
-
 impl DefaultPreemption {
+    /// Returns the number of candidates after which the search ends.
+    fn candidates_to_find(&self, nodes: usize) -> usize {
+        let limit = |number: i32| usize::try_from(number).unwrap_or(0);
+        let part = nodes * limit(self.args.min_candidate_nodes_percentage) / 100;
+        part.max(limit(self.args.min_candidate_nodes_absolute)).min(nodes)
+    }
+
     /// Returns the candidates, those without violated budgets first, and the rejections of other nodes.
     fn candidates(&self, failed: &FailedCycle<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
         let resolvable = |node: &&Arc<NodeInfo>| failed.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
@@ -119,7 +119,7 @@ impl DefaultPreemption {
                 Ok(candidate) => violating.push(candidate),
                 Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
             }
-            if !non_violating.is_empty() && non_violating.len() + violating.len() >= candidates_to_find(nodes.len()) {
+            if !non_violating.is_empty() && non_violating.len() + violating.len() >= self.candidates_to_find(nodes.len()) {
                 break;
             }
         }

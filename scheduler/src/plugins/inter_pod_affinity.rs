@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/plugins/interpodaffinity.
 
 use crate::cache::{Namespaces, NodeInfo, Snapshot};
+use crate::configuration::args::InterPodAffinityArgs;
 use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
@@ -10,12 +11,12 @@ use crate::framework::{
 use crate::pod_info::{AffinityTerm, PodInfo};
 use std::collections::BTreeMap;
 
-pub struct InterPodAffinity;
+pub struct InterPodAffinity {
+    pub args: InterPodAffinityArgs,
+}
 
 const NAME: &str = "InterPodAffinity";
 const SCORE: &str = "InterPodAffinity/score";
-/// Weight of an existing pod's required affinity when another pod is scored.
-const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 /// A count for each value of each topology key.
 #[derive(Clone, Debug, Default)]
@@ -173,10 +174,13 @@ impl Filter for InterPodAffinity {
 impl PreScore for InterPodAffinity {
     fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
         let prefers = !(pod.preferred_affinity.is_empty() && pod.preferred_anti_affinity.is_empty());
-        let mut points = Domains::default();
+        if self.args.ignore_preferred_terms_of_existing_pods && !prefers {
+            return PreScoreResult::Skip;
+        }
+        let (mut points, hard_weight) = (Domains::default(), i64::from(self.args.hard_pod_affinity_weight));
         let mut count = |node: &NodeInfo| {
             for other in &node.pods {
-                score_pair(&mut points, pod, other, node, snapshot);
+                score_pair(&mut points, hard_weight, (pod, other), node, snapshot);
             }
         };
         if prefers {
@@ -192,8 +196,15 @@ impl PreScore for InterPodAffinity {
     }
 }
 
-/// Adds the points of a pair of pods to the domains of `node`, where `other` is: for the preferences of both pods.
-fn score_pair(points: &mut Domains, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) {
+/// Adds the points of a pair of pods to the domains of `node`, where `other` is: for the preferences of both pods, and
+/// `hard_weight` for each required affinity of `other`.
+fn score_pair(
+    points: &mut Domains,
+    hard_weight: i64,
+    (pod, other): (&PodInfo, &PodInfo),
+    node: &NodeInfo,
+    snapshot: &Snapshot,
+) {
     let mut add = |term: &AffinityTerm, of: &PodInfo, weight: i64| {
         if term.matches(of, snapshot.namespaces().labels(of.namespace())) {
             points.add(node, &term.topology_key, weight);
@@ -205,8 +216,8 @@ fn score_pair(points: &mut Domains, pod: &PodInfo, other: &PodInfo, node: &NodeI
     for (weight, term) in &pod.preferred_anti_affinity {
         add(term, other, -weight);
     }
-    for term in &other.required_affinity {
-        add(term, pod, HARD_POD_AFFINITY_WEIGHT);
+    for term in other.required_affinity.iter().filter(|_| hard_weight > 0) {
+        add(term, pod, hard_weight);
     }
     for (weight, term) in &other.preferred_affinity {
         add(term, pod, *weight);

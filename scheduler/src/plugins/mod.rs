@@ -1,6 +1,7 @@
-//! The plugins, each in its own file, and the default profile.
+//! The plugins, each in its own file, and the registry that has them all.
 //!
-//! Corresponds to pkg/scheduler/framework/plugins and its getDefaultPlugins.
+//! Corresponds to pkg/scheduler/framework/plugins and its registry.go. `configuration::default_plugins` has the default
+//! profile.
 
 pub mod default_binder;
 pub mod default_preemption;
@@ -16,12 +17,14 @@ pub mod node_resources_fit;
 pub mod node_unschedulable;
 pub mod pod_topology_spread;
 pub mod priority_sort;
+pub mod resource_allocation;
 pub mod scheduling_gates;
-pub mod selection;
+pub mod scoring_strategy;
 pub mod taint_toleration;
 pub mod volume_binding;
 
-use crate::framework::{Bind, Plugin, Profile};
+use crate::configuration::args;
+use crate::framework::{Bind, Plugin, Points, Registry};
 use client::Lister;
 use component_base::rng::Random;
 use default_selector::Workloads;
@@ -29,10 +32,8 @@ use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use std::sync::Arc;
 use volume_binding::VolumeBinding;
 
-/// Scheduler name of the default profile.
-pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
-
-/// The caches and the random stream that plugins read, besides nodes and pods.
+/// The caches and the random stream that plugins read, besides nodes and pods. Clones share them.
+#[derive(Clone)]
 pub struct Sources {
     pub workloads: Workloads,
     pub volumes: VolumeBinding,
@@ -41,69 +42,75 @@ pub struct Sources {
     pub random: Random,
 }
 
-/// Returns the profile with Kubernetes' default plugins and weights.
-pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
-    let gates = Arc::new(scheduling_gates::SchedulingGates);
-    let unschedulable = Arc::new(node_unschedulable::NodeUnschedulable);
-    let name = Arc::new(node_name::NodeName);
-    let taints = Arc::new(taint_toleration::TaintToleration);
-    let affinity = Arc::new(node_affinity::NodeAffinity);
-    let ports = Arc::new(node_ports::NodePorts);
-    let fit = Arc::new(node_resources_fit::NodeResourcesFit);
-    let volumes = Arc::new(sources.volumes);
-    let devices = Arc::new(dynamic_resources::DynamicResources);
-    let spread = Arc::new(pod_topology_spread::PodTopologySpread { workloads: sources.workloads });
-    let pods = Arc::new(inter_pod_affinity::InterPodAffinity);
-    let balanced = Arc::new(node_resources_balanced_allocation::NodeResourcesBalancedAllocation);
-    let images = Arc::new(image_locality::ImageLocality);
+/// Returns Kubernetes' plugins. `DefaultBinder` binds through `binder`.
+pub fn in_tree<B: Bind + 'static>(sources: &Sources, binder: Arc<B>) -> Registry {
+    let mut registry = Registry::default();
+    add_plain(&mut registry);
+    add_scored(&mut registry);
+    add_stateful(&mut registry, sources);
+    registry.add("DefaultBinder", move |_| Ok(Points::of(&binder).bind(&binder)));
+    registry
+}
 
-    let preemption =
-        Arc::new(default_preemption::DefaultPreemption { budgets: sources.budgets, random: sources.random });
+/// Adds plugins without arguments.
+fn add_plain(registry: &mut Registry) {
+    registry.add("SchedulingGates", |_| made(scheduling_gates::SchedulingGates, |p, points| points.pre_enqueue(p)));
+    registry.add("PrioritySort", |_| made(priority_sort::PrioritySort, |p, points| points.queue_sort(p)));
+    registry.add("NodeUnschedulable", |_| made(node_unschedulable::NodeUnschedulable, |p, points| points.filter(p)));
+    registry.add("NodeName", |_| made(node_name::NodeName, |p, points| points.filter(p)));
+    registry.add("TaintToleration", |_| {
+        made(taint_toleration::TaintToleration, |p, points| points.filter(p).score(p))
+    });
+    registry.add("NodePorts", |_| made(node_ports::NodePorts, |p, points| points.pre_filter(p).filter(p)));
+    registry.add("ImageLocality", |_| made(image_locality::ImageLocality, |p, points| points.score(p)));
+    registry.add("DynamicResources", |_| {
+        made(dynamic_resources::DynamicResources, |p, points| points.pre_filter(p).post_filter(p))
+    });
+}
 
-    let plugins: Vec<Arc<dyn Plugin>> = vec![
-        gates.clone(),
-        unschedulable.clone(),
-        name.clone(),
-        taints.clone(),
-        affinity.clone(),
-        ports.clone(),
-        fit.clone(),
-        volumes.clone(),
-        spread.clone(),
-        pods.clone(),
-        devices.clone(),
-    ];
-    Profile {
-        scheduler_name: DEFAULT_SCHEDULER.to_owned(),
-        plugins,
-        pre_enqueue: vec![gates],
-        queue_sort: Some(Arc::new(priority_sort::PrioritySort)),
-        pre_filter: vec![
-            affinity.clone(),
-            ports.clone(),
-            fit.clone(),
-            volumes.clone(),
-            spread.clone(),
-            pods.clone(),
-            devices.clone(),
-        ],
-        filter: vec![
-            unschedulable,
-            name,
-            taints.clone(),
-            affinity.clone(),
-            ports,
-            fit.clone(),
-            volumes.clone(),
-            spread.clone(),
-            pods.clone(),
-        ],
-        post_filter: vec![devices, preemption],
-        pre_score: vec![affinity.clone(), spread.clone(), pods.clone(), balanced.clone()],
-        score: vec![(taints, 3), (affinity, 2), (fit, 1), (spread, 2), (pods, 2), (balanced, 1), (images, 1)],
-        reserve: vec![volumes.clone()],
-        pre_bind: vec![volumes],
-        bind: vec![binder],
-        ..Profile::default()
-    }
+/// Adds plugins whose scores depend on arguments.
+fn add_scored(registry: &mut Registry) {
+    registry.add("NodeAffinity", |args| {
+        let plugin = node_affinity::NodeAffinity::new(args::of(args)?);
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    registry.add("NodeResourcesFit", |args| {
+        let plugin = node_resources_fit::NodeResourcesFit::new(args::of(args)?);
+        made(plugin, |p, points| points.pre_filter(p).filter(p).score(p))
+    });
+    registry.add("InterPodAffinity", |args| {
+        let plugin = inter_pod_affinity::InterPodAffinity { args: args::of(args)? };
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    registry.add("NodeResourcesBalancedAllocation", |args| {
+        let args = args::of(args)?;
+        let plugin = node_resources_balanced_allocation::NodeResourcesBalancedAllocation::new(&args);
+        made(plugin, |p, points| points.pre_score(p).score(p))
+    });
+}
+
+/// Adds plugins that read caches of their own.
+fn add_stateful(registry: &mut Registry, sources: &Sources) {
+    let volumes = sources.volumes.clone();
+    registry.add("VolumeBinding", move |args| {
+        let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
+        made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p))
+    });
+    let workloads = sources.workloads.clone();
+    registry.add("PodTopologySpread", move |args| {
+        let plugin = pod_topology_spread::PodTopologySpread::new(args::of(args)?, workloads.clone());
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    let (budgets, random) = (sources.budgets.clone(), sources.random.clone());
+    registry.add("DefaultPreemption", move |args| {
+        let (budgets, random) = (budgets.clone(), random.clone());
+        let plugin = default_preemption::DefaultPreemption { args: args::of(args)?, budgets, random };
+        made(plugin, |p, points| points.post_filter(p))
+    });
+}
+
+/// Returns a plugin with its extension points.
+fn made<P: Plugin + 'static>(plugin: P, points: fn(&Arc<P>, Points) -> Points) -> Result<Points, String> {
+    let plugin = Arc::new(plugin);
+    Ok(points(&plugin, Points::of(&plugin)))
 }

@@ -3,19 +3,39 @@
 //! Corresponds to pkg/scheduler/framework/plugins/nodeaffinity.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::args::NodeAffinityArgs;
 use crate::framework::profile::normalize_to_highest;
 use crate::framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Score,
 };
 use crate::pod_info::PodInfo;
 use component_helpers::scheduling::node_selector;
-use proto::kinds::api::core::v1::{Node, PreferredSchedulingTerm};
+use proto::kinds::api::core::v1::{Node, NodeSelector, PreferredSchedulingTerm};
 use std::sync::Arc;
 
-pub struct NodeAffinity;
+pub struct NodeAffinity {
+    /// Affinity that the profile adds to that of each pod.
+    added_required: Option<NodeSelector>,
+    added_preferred: Vec<PreferredSchedulingTerm>,
+}
 
 const NAME: &str = "NodeAffinity";
 const MISMATCH: &str = "node(s) didn't match Pod's node affinity/selector";
+const ENFORCED_MISMATCH: &str = "node(s) didn't match scheduler-enforced node affinity";
+
+impl NodeAffinity {
+    pub fn new(args: NodeAffinityArgs) -> Self {
+        let added = args.added_affinity.unwrap_or_default();
+        Self {
+            added_required: added.required_during_scheduling_ignored_during_execution,
+            added_preferred: added.preferred_during_scheduling_ignored_during_execution.unwrap_or_default(),
+        }
+    }
+
+    fn matches_added(&self, node: &Node) -> bool {
+        self.added_required.as_ref().is_none_or(|added| node_selector::selector_matches(added, node))
+    }
+}
 
 fn preferred(pod: &PodInfo) -> &[PreferredSchedulingTerm] {
     let affinity = pod.spec().affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
@@ -29,7 +49,8 @@ impl Plugin for NodeAffinity {
 
     /// Returns true if a node matches now and did not match before.
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let matches = |node: &Arc<Node>| node_selector::required_matches(pod.spec(), node);
+        let matches =
+            |node: &Arc<Node>| self.matches_added(node) && node_selector::required_matches(pod.spec(), node);
         event.node_change().is_some_and(|(old, new)| matches(new) && !old.is_some_and(matches))
     }
 }
@@ -37,7 +58,7 @@ impl Plugin for NodeAffinity {
 impl PreFilter for NodeAffinity {
     fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
         let selects = pod.spec().node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
-        if !selects && node_selector::required_affinity(pod.spec()).is_none() {
+        if !selects && self.added_required.is_none() && node_selector::required_affinity(pod.spec()).is_none() {
             return Ok(PreFilterResult::Skip);
         }
         match node_selector::named_nodes(pod.spec()) {
@@ -50,6 +71,9 @@ impl PreFilter for NodeAffinity {
 
 impl Filter for NodeAffinity {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        if !node.node.as_ref().is_some_and(|node| self.matches_added(node)) {
+            return Err(Rejection::unresolvable(NAME, ENFORCED_MISMATCH));
+        }
         let matches = node.node.as_ref().is_some_and(|node| node_selector::required_matches(pod.spec(), node));
         if matches { Ok(()) } else { Err(Rejection::unresolvable(NAME, MISMATCH)) }
     }
@@ -57,14 +81,16 @@ impl Filter for NodeAffinity {
 
 impl PreScore for NodeAffinity {
     fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
-        if preferred(pod).is_empty() { PreScoreResult::Skip } else { PreScoreResult::Score }
+        let prefers = !self.added_preferred.is_empty() || !preferred(pod).is_empty();
+        if prefers { PreScoreResult::Score } else { PreScoreResult::Skip }
     }
 }
 
 impl Score for NodeAffinity {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let Some(node) = &node.node else { return 0 };
-        let matching = preferred(pod).iter().filter(|term| node_selector::term_matches(&term.preference, node));
+        let terms = self.added_preferred.iter().chain(preferred(pod));
+        let matching = terms.filter(|term| node_selector::term_matches(&term.preference, node));
         matching.map(|term| i64::from(term.weight)).sum()
     }
 

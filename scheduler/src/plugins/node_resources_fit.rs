@@ -1,39 +1,64 @@
-//! NodeResourcesFit rejects nodes without enough free resources, and prefers those with the most free ones.
+//! NodeResourcesFit rejects nodes without enough free resources, and scores nodes by their use.
 //!
-//! Corresponds to pkg/scheduler/framework/plugins/noderesources/fit.go and least_allocated.go.
+//! Corresponds to pkg/scheduler/framework/plugins/noderesources/fit.go. `scoring_strategy` has the scores.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::args::NodeResourcesFitArgs;
 use crate::framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
+    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
 };
+use crate::plugins::resource_allocation::CountedResources;
+use crate::plugins::scoring_strategy::Strategy;
 use crate::pod_info::PodInfo;
 use component_helpers::scheduling::requests::Resources;
 use std::borrow::Cow;
 
-pub struct NodeResourcesFit;
+pub struct NodeResourcesFit {
+    /// Extended resources that the filter ignores.
+    ignored_resources: Vec<String>,
+    /// Groups of extended resources that the filter ignores.
+    ignored_groups: Vec<String>,
+    counted: CountedResources,
+    strategy: Strategy,
+}
 
 const NAME: &str = "NodeResourcesFit";
 
-/// Returns the reasons for which the pod does not fit, each with true if it would not fit on the empty node either.
-fn insufficient(requests: &Resources, node: &NodeInfo) -> Vec<(Cow<'static, str>, bool)> {
-    let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
-    let (all, used) = (&node.allocatable, &node.requested);
-    if used.pods + 1 > all.pods {
-        missing.push(("Too many pods".into(), false));
+impl NodeResourcesFit {
+    pub fn new(args: NodeResourcesFitArgs) -> Self {
+        let (counted, strategy) =
+            (CountedResources::new(&args.scoring_strategy.resources), Strategy::new(&args.scoring_strategy));
+        let (ignored_resources, ignored_groups) = (args.ignored_resources, args.ignored_resource_groups);
+        Self { ignored_resources, ignored_groups, counted, strategy }
     }
-    let mut check = |reason: Cow<'static, str>, wanted: i64, all: i64, used: i64| {
-        if wanted > 0 && wanted > all - used {
-            missing.push((reason, wanted > all));
+
+    fn ignores(&self, resource: &str) -> bool {
+        let group = resource.split_once('/').map(|(group, _)| group);
+        let is_ignored = self.ignored_resources.iter().any(|name| name == resource);
+        group.is_some_and(|group| is_ignored || self.ignored_groups.iter().any(|ignored| ignored == group))
+    }
+
+    /// Returns the reasons for which the pod does not fit, each with true if it would not fit on the empty node either.
+    fn insufficient(&self, requests: &Resources, node: &NodeInfo) -> Vec<(Cow<'static, str>, bool)> {
+        let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
+        let (all, used) = (&node.allocatable, &node.requested);
+        if used.pods + 1 > all.pods {
+            missing.push(("Too many pods".into(), false));
         }
-    };
-    check("Insufficient cpu".into(), requests.milli_cpu, all.milli_cpu, used.milli_cpu);
-    check("Insufficient memory".into(), requests.memory, all.memory, used.memory);
-    let storage = (requests.ephemeral_storage, all.ephemeral_storage, used.ephemeral_storage);
-    check("Insufficient ephemeral-storage".into(), storage.0, storage.1, storage.2);
-    for (name, wanted) in &requests.scalar {
-        check(format!("Insufficient {name}").into(), *wanted, all.get(name), used.get(name));
+        let mut check = |reason: &str, wanted: i64, all: i64, used: i64| {
+            if wanted > 0 && wanted > all - used {
+                missing.push((format!("Insufficient {reason}").into(), wanted > all));
+            }
+        };
+        check("cpu", requests.milli_cpu, all.milli_cpu, used.milli_cpu);
+        check("memory", requests.memory, all.memory, used.memory);
+        let storage = (requests.ephemeral_storage, all.ephemeral_storage, used.ephemeral_storage);
+        check("ephemeral-storage", storage.0, storage.1, storage.2);
+        for (name, wanted) in requests.scalar.iter().filter(|(name, _)| !self.ignores(name)) {
+            check(name, *wanted, all.get(name), used.get(name));
+        }
+        missing
     }
-    missing
 }
 
 impl Plugin for NodeResourcesFit {
@@ -49,12 +74,12 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::AssignedPodDeleted(_) => true, // every pod counts against the node's limit of pods
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
             ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
-            ClusterEvent::NodeAdded(node) => insufficient(&pod.requests, &event::empty_node_info(node)).is_empty(),
+            ClusterEvent::NodeAdded(node) => self.insufficient(&pod.requests, &event::empty_node_info(node)).is_empty(),
             ClusterEvent::NodeUpdated { old, new } => {
                 let (old, new) = (event::empty_node_info(old), event::empty_node_info(new));
                 let grown =
                     new.allocatable.pods > old.allocatable.pods || asks_for_more(&new.allocatable, &old.allocatable);
-                grown && insufficient(&pod.requests, &new).is_empty()
+                grown && self.insufficient(&pod.requests, &new).is_empty()
             }
             _ => false,
         }
@@ -69,7 +94,7 @@ impl PreFilter for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let missing = insufficient(&pod.requests, node);
+        let missing = self.insufficient(&pod.requests, node);
         if missing.is_empty() {
             return Ok(());
         }
@@ -79,15 +104,7 @@ impl Filter for NodeResourcesFit {
 }
 
 impl Score for NodeResourcesFit {
-    /// Returns the mean of the free percentages of CPU and memory: LeastAllocated with weights of 1.
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        let (all, used, pod) = (&node.allocatable, &node.non_zero_requested, &pod.non_zero_requests);
-        let parts = [(all.milli_cpu, used.milli_cpu + pod.milli_cpu), (all.memory, used.memory + pod.memory)];
-        let counted: Vec<i64> = parts.iter().filter(|(all, _)| *all > 0).map(|(all, used)| free(*all, *used)).collect();
-        if counted.is_empty() { 0 } else { counted.iter().sum::<i64>() / counted.len() as i64 }
+        self.strategy.score(&self.counted.with_assumed(pod, node))
     }
-}
-
-fn free(all: i64, used: i64) -> i64 {
-    if used > all { 0 } else { (i128::from(all - used) * i128::from(MAX_NODE_SCORE) / i128::from(all)) as i64 }
 }

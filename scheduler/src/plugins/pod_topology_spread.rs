@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/plugins/podtopologyspread.
 
 use crate::cache::{NodeInfo, Snapshot, node_info};
+use crate::configuration::args::{PodTopologySpreadArgs, pod_topology_spread};
 use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
@@ -12,13 +13,17 @@ use crate::plugins::taint_toleration::untolerated;
 use crate::pod_info::{PodInfo, with_label_keys};
 use component_helpers::scheduling::node_selector;
 use proto::Kind;
-use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::core::v1::{Node, TopologySpreadConstraint};
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
 use std::collections::BTreeMap;
 
 pub struct PodTopologySpread {
-    pub workloads: Workloads,
+    workloads: Workloads,
+    /// Constraints of pods without any. Their selectors are those of the pod's Services and controller.
+    defaults: Vec<TopologySpreadConstraint>,
+    /// True if the defaults are Kubernetes' own. Then nodes without a topology key get points all the same.
+    are_system_defaults: bool,
 }
 
 const NAME: &str = "PodTopologySpread";
@@ -61,10 +66,9 @@ impl Constraint {
     }
 }
 
-/// Returns the pod's constraints with this `whenUnsatisfiable`.
-fn constraints(pod: &PodInfo, when_unsatisfiable: &str) -> Vec<Constraint> {
-    let all = pod.spec().topology_spread_constraints.iter().flatten();
-    let wanted = all.filter(|constraint| constraint.when_unsatisfiable == when_unsatisfiable);
+/// Returns those of a pod's constraints that have this `whenUnsatisfiable`.
+fn constraints(all: &[TopologySpreadConstraint], pod: &PodInfo, when_unsatisfiable: &str) -> Vec<Constraint> {
+    let wanted = all.iter().filter(|constraint| constraint.when_unsatisfiable == when_unsatisfiable);
     wanted
         .map(|constraint| {
             let selector =
@@ -90,13 +94,51 @@ fn has_all_keys(node: &NodeInfo, constraints: &[Constraint]) -> bool {
 #[derive(Clone)]
 struct Required(Vec<(Constraint, BTreeMap<String, i64>)>);
 
+impl PodTopologySpread {
+    pub fn new(args: PodTopologySpreadArgs, workloads: Workloads) -> Self {
+        let are_system_defaults = args.defaulting_type == pod_topology_spread::SYSTEM;
+        let defaults = if are_system_defaults { system_defaults() } else { args.default_constraints };
+        Self { workloads, defaults, are_system_defaults }
+    }
+
+    /// Returns the pod's own constraints, or the default ones, with this `whenUnsatisfiable`.
+    fn constraints_of(&self, pod: &PodInfo, when_unsatisfiable: &str) -> Vec<Constraint> {
+        if let Some(own) = pod.spec().topology_spread_constraints.as_ref().filter(|own| !own.is_empty()) {
+            return constraints(own, pod, when_unsatisfiable);
+        }
+        let mut defaults = constraints(&self.defaults, pod, when_unsatisfiable);
+        if defaults.is_empty() {
+            return defaults;
+        }
+        let selector = self.workloads.selector_of(pod);
+        if selector.is_empty() {
+            return Vec::new();
+        }
+        for constraint in &mut defaults {
+            constraint.selector = selector.clone();
+        }
+        defaults
+    }
+}
+
+/// Returns Kubernetes' own defaults: spread over nodes and zones.
+fn system_defaults() -> Vec<TopologySpreadConstraint> {
+    let constraint = |(max_skew, topology_key): (i32, &str)| TopologySpreadConstraint {
+        max_skew,
+        topology_key: topology_key.to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        ..TopologySpreadConstraint::default()
+    };
+    [(3, HOSTNAME), (5, ZONE)].map(constraint).into()
+}
+
 impl Plugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let constraints = constraints(pod, "DoNotSchedule");
+        let constraints = self.constraints_of(pod, "DoNotSchedule");
         let selects = |constraint: &Constraint, other: &PodInfo| constraint.selector.matches(other.labels());
         let spreads = |other: &PodInfo| {
             other.namespace() == pod.namespace() && constraints.iter().any(|constraint| selects(constraint, other))
@@ -131,7 +173,7 @@ impl PreFilter for PodTopologySpread {
         pod: &PodInfo,
         snapshot: &Snapshot,
     ) -> Result<PreFilterResult, Rejection> {
-        let constraints = constraints(pod, "DoNotSchedule");
+        let constraints = self.constraints_of(pod, "DoNotSchedule");
         if constraints.is_empty() {
             return Ok(PreFilterResult::Skip);
         }
@@ -209,25 +251,6 @@ impl Preferred {
     }
 }
 
-impl PodTopologySpread {
-    /// Returns the default constraints of a pod without any: spread over nodes and zones.
-    fn default_constraints(&self, pod: &PodInfo) -> Vec<Constraint> {
-        let selector = self.workloads.selector_of(pod);
-        if selector.is_empty() {
-            return Vec::new();
-        }
-        let constraint = |(max_skew, topology_key): (i64, &str)| Constraint {
-            max_skew,
-            topology_key: topology_key.to_owned(),
-            selector: selector.clone(),
-            min_domains: 1,
-            honors_affinity: true,
-            honors_taints: false,
-        };
-        [(3, HOSTNAME), (5, ZONE)].map(constraint).into()
-    }
-}
-
 impl PreScore for PodTopologySpread {
     fn pre_score(
         &self,
@@ -237,11 +260,12 @@ impl PreScore for PodTopologySpread {
         nodes: &[&NodeInfo],
     ) -> PreScoreResult {
         let own = pod.spec().topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty());
-        let constraints = if own { constraints(pod, "ScheduleAnyway") } else { self.default_constraints(pod) };
+        let needs_all_keys = own || !self.are_system_defaults;
+        let constraints = self.constraints_of(pod, "ScheduleAnyway");
         if constraints.is_empty() {
             return PreScoreResult::Skip;
         }
-        let counts_at_all = |node: &NodeInfo| !own || has_all_keys(node, &constraints);
+        let counts_at_all = |node: &NodeInfo| !needs_all_keys || has_all_keys(node, &constraints);
         let scored: Vec<&&NodeInfo> = nodes.iter().filter(|node| counts_at_all(node)).collect();
         // A node without one of the topology keys counts for no constraint, as in PreFilter.
         let inside: Vec<&NodeInfo> =
@@ -264,7 +288,7 @@ impl PreScore for PodTopologySpread {
             (constraint, weight(size), counts)
         };
         let constraints = constraints.into_iter().map(weigh).collect();
-        state.write(SCORE, Preferred { constraints, needs_all_keys: own });
+        state.write(SCORE, Preferred { constraints, needs_all_keys });
         PreScoreResult::Score
     }
 }

@@ -15,16 +15,13 @@
 
 pub mod shared;
 
-use crate::framework::{ClusterEvent, Nominated, Profile};
+use crate::framework::{ClusterEvent, Nominated, Profiles};
 use crate::pod_info::PodInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Back-off after the first failure. Each further failure doubles it.
-const INITIAL_BACK_OFF: Duration = Duration::from_secs(1);
-const MAX_BACK_OFF: Duration = Duration::from_secs(10);
 /// Back-offs that end in the same window end together, so that the pod of higher priority goes first.
 const BACK_OFF_WINDOW_S: u64 = 1;
 /// Time after which an unschedulable pod is tried again without an event, because queueing hints may be wrong.
@@ -54,10 +51,10 @@ impl QueuedPod {
     }
 
     /// Returns the end of the back-off; `None` for a pod that has not failed yet.
-    fn backoff_end(&self) -> Option<Instant> {
+    fn backoff_end(&self, profiles: &Profiles) -> Option<Instant> {
         let failures = if self.errors > 0 { self.errors } else { self.rejections };
-        let doublings = failures.checked_sub(1)?.min(4);
-        Some(self.since + (INITIAL_BACK_OFF * 2_u32.pow(doublings)).min(MAX_BACK_OFF))
+        let doublings = failures.checked_sub(1)?.min(31);
+        Some(self.since + profiles.initial_backoff.saturating_mul(2_u32.pow(doublings)).min(profiles.max_backoff))
     }
 }
 
@@ -80,7 +77,7 @@ enum QueuePosition {
 }
 
 pub struct SchedulingQueue {
-    profile: Arc<Profile>,
+    profiles: Arc<Profiles>,
     /// Beginning of the first back-off window.
     epoch: Instant,
     active: BTreeMap<ActiveKey, String>,
@@ -99,9 +96,9 @@ pub struct SchedulingQueue {
 }
 
 impl SchedulingQueue {
-    pub fn new(profile: Arc<Profile>, now: Instant) -> Self {
+    pub fn new(profiles: Arc<Profiles>, now: Instant) -> Self {
         Self {
-            profile,
+            profiles,
             epoch: now,
             active: BTreeMap::new(),
             backoff: BTreeMap::new(),
@@ -131,7 +128,7 @@ impl SchedulingQueue {
         }
         let Some((queued, position)) = self.take(info.uid()) else { return self.add(info, now) };
         self.nominated.update(&old, info.clone());
-        let may_fit = self.profile.may_become_schedulable(&queued.rejected_by, &info, &event);
+        let may_fit = self.profiles.may_become_schedulable(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued };
         match position {
             QueuePosition::Gated => self.activate(queued),
@@ -182,7 +179,7 @@ impl SchedulingQueue {
         // Events during the cycle count as if they happened now.
         let (by, info) = (&queued.rejected_by, &queued.info);
         let mut since = self.recent.range(taken_at..).map(|(_, event)| event);
-        let may_fit = by.is_empty() || since.any(|event| self.profile.may_become_schedulable(by, info, event));
+        let may_fit = by.is_empty() || since.any(|event| self.profiles.may_become_schedulable(by, info, event));
         self.done(&uid);
         if self.pods.contains_key(&uid) {
             return; // the pod was added again during its cycle
@@ -199,7 +196,7 @@ impl SchedulingQueue {
     pub fn on_event_for(&mut self, event: &ClusterEvent, now: Instant, concerns: impl Fn(&PodInfo) -> bool) {
         let may_fit = |uid: &&String| {
             let (queued, _) = &self.pods[*uid];
-            concerns(&queued.info) && self.profile.may_become_schedulable(&queued.rejected_by, &queued.info, event)
+            concerns(&queued.info) && self.profiles.may_become_schedulable(&queued.rejected_by, &queued.info, event)
         };
         let uids: Vec<String> = self.unschedulable.iter().map(|(_, uid)| uid).filter(may_fit).cloned().collect();
         for uid in uids {
@@ -217,6 +214,24 @@ impl SchedulingQueue {
             None if self.in_flight.contains_key(uid) => self.record_event(ClusterEvent::Forced { uid: uid.to_owned() }),
             None => {}
         }
+    }
+
+    /// Replaces the profiles. Every pod is judged again, because another profile may have another order, and may schedule
+    /// what the former one could not. Pods without a profile are dropped.
+    pub fn reconfigure(&mut self, profiles: Arc<Profiles>, now: Instant) {
+        self.profiles = profiles;
+        let uids: Vec<String> = self.pods.keys().cloned().collect();
+        for uid in uids {
+            match self.take(&uid) {
+                Some((queued, _)) if self.profiles.of(&queued.info.pod).is_some() => self.requeue(queued, now),
+                _ => self.nominated.remove(&uid),
+            }
+        }
+    }
+
+    /// Returns true if the pod is in the queue or in a cycle.
+    pub fn contains(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid) || self.in_flight.contains_key(uid)
     }
 
     /// Returns the time at which `pop` may have a pod without a further event.
@@ -274,7 +289,7 @@ impl SchedulingQueue {
 
     /// Moves a pod to the active queue, or to a back-off queue if its back-off is not over.
     fn requeue(&mut self, queued: QueuedPod, now: Instant) {
-        let until = queued.backoff_end().map(|until| self.window(until));
+        let until = queued.backoff_end(&self.profiles).map(|until| self.window(until));
         match until.filter(|window| *window >= self.window(now)) {
             Some(window) => self.put_in_backoff(queued, window),
             None => self.activate(queued),
@@ -288,9 +303,10 @@ impl SchedulingQueue {
         }
     }
 
-    /// Returns the pod if no PreEnqueue plugin rejects it.
+    /// Returns the pod if no PreEnqueue plugin rejects it. Drops a pod without a profile, which is another scheduler's now.
     fn run_pre_enqueue(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
-        let Err(rejection) = self.profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
+        let profile = self.profiles.of(&queued.info.pod)?;
+        let Err(rejection) = profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
         queued.rejected_by.insert(rejection.plugin);
         self.put(queued, QueuePosition::Gated);
         None
@@ -298,7 +314,7 @@ impl SchedulingQueue {
 
     fn active_key(&mut self, queued: &QueuedPod) -> ActiveKey {
         self.arrivals += 1;
-        let rank = self.profile.queue_sort.as_ref().map_or(0, |sort| sort.rank(&queued.info));
+        let rank = self.profiles.rank(&queued.info);
         (rank, queued.since, self.arrivals)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Corresponds to PriorityQueue.Pop and its flush goroutines.
 
-use crate::framework::Profile;
+use crate::framework::Profiles;
 use crate::queue::{QueuedPod, SchedulingQueue};
 use component_base::env::Env;
 use parking_lot::Mutex;
@@ -17,8 +17,8 @@ pub struct SharedQueue {
 }
 
 impl SharedQueue {
-    pub fn new(env: &Env, profile: Arc<Profile>) -> Self {
-        let inner = Mutex::new(SchedulingQueue::new(profile, env.now()));
+    pub fn new(env: &Env, profiles: Arc<Profiles>) -> Self {
+        let inner = Mutex::new(SchedulingQueue::new(profiles, env.now()));
         Self { env: env.clone(), inner, changed: Notify::new() }
     }
 

@@ -14,7 +14,7 @@ struct TestQueue {
 impl TestQueue {
     fn new() -> Self {
         let start = Env::simulated(1).now();
-        Self { queue: SchedulingQueue::new(Arc::new(profile(Objects::default())), start), start }
+        Self { queue: SchedulingQueue::new(Arc::new(profile(Objects::default()).into()), start), start }
     }
 
     fn at(&self, s: u64) -> Instant {

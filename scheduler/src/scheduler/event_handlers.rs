@@ -4,7 +4,6 @@
 
 use super::{Scheduler, node_name};
 use crate::framework::ClusterEvent;
-use crate::plugins;
 use crate::pod_info::PodInfo;
 use client::{Event, Informer, Informers};
 use proto::Kind;
@@ -60,11 +59,6 @@ impl Scheduler {
         }
     }
 
-    fn is_ours(&self, pod: &Pod) -> bool {
-        let name = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
-        name.unwrap_or(plugins::DEFAULT_SCHEDULER) == self.profile.scheduler_name
-    }
-
     fn pod_added(&self, pod: &Arc<Pod>) {
         let info = Arc::new(PodInfo::new(pod.clone()));
         if !info.node_name().is_empty() {
@@ -109,8 +103,9 @@ impl Scheduler {
         }
     }
 
-    /// Releases the resources of a deleted pod whose binding is still being written, and will fail.
+    /// Releases the resources of a deleted pod that waits in Permit, or whose binding is still being written and will fail.
     fn assumed_pod_deleted(&self, uid: &str) {
+        self.waiting_pods.reject(uid, "", "removed");
         let removed = self.cache.lock().remove_pod(uid);
         if let Some(removed) = removed {
             self.move_pods(&ClusterEvent::AssignedPodDeleted(removed));

@@ -24,8 +24,9 @@ struct Entries {
     claims: BTreeMap<String, Entry<PersistentVolumeClaim>>,
 }
 
-#[derive(Default)]
-pub struct Assumed(Mutex<Entries>);
+/// Clones share the choices.
+#[derive(Clone, Default)]
+pub struct Assumed(Arc<Mutex<Entries>>);
 
 impl Assumed {
     /// Keeps the choice of a pod until `release`.

@@ -19,10 +19,8 @@ use std::time::Duration;
 
 /// Time between two looks at the claims.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Default of `bindTimeoutSeconds`.
-const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Binds the claims of a pod to volumes on its node, or says why that cannot be.
+/// Binds the claims of a pod to volumes on its node, or says why that cannot be. It waits for the controllers until `timeout`.
 pub async fn bind(
     client: &Client,
     env: &Env,
@@ -30,6 +28,7 @@ pub async fn bind(
     pod: &PodInfo,
     node: &str,
     chosen: &NodeVolumes,
+    timeout: Duration,
 ) -> Result<(), String> {
     write(client, node, chosen).await.map_err(|error| error.to_string())?;
     let waiting = async {
@@ -40,7 +39,7 @@ pub async fn bind(
             }
         }
     };
-    let bound = env.timeout(TIMEOUT, waiting).await;
+    let bound = env.timeout(timeout, waiting).await;
     bound
         .unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
         .map_err(|why| format!("binding volumes: {why}"))

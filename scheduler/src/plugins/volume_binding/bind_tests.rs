@@ -10,6 +10,9 @@ use client_testing::FakeServer;
 use component_helpers::volumes::annotations::{BIND_COMPLETED, SELECTED_NODE};
 use serde_json::{Value, json};
 
+/// The default of `bindTimeoutSeconds`.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
 /// What the caches hold when the scheduler looks after its writes. The pod was to get the free volume `disk` for its claim
 /// `data`, and a new volume for its claim `more`, both on `n1`.
 struct Later {
@@ -76,7 +79,7 @@ impl Chosen {
         plugin.sources.pods = Lister::of(later.has_pod.then(|| (*pod.pod).clone()));
         let client = Client::from_service(&self.env, self.server.service(), "test");
         let start = self.env.now();
-        let bound = bind::bind(&client, &self.env, &plugin.sources, &pod, later.node, &self.volumes).await;
+        let bound = bind::bind(&client, &self.env, &plugin.sources, &pod, later.node, &self.volumes, TIMEOUT).await;
         (bound, (self.env.now() - start).as_secs())
     }
 }

@@ -16,6 +16,7 @@ mod pod_claims;
 mod tests;
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::args::VolumeBindingArgs;
 use crate::framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
 };
@@ -33,6 +34,7 @@ use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim,
 use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 const NAME: &str = "VolumeBinding";
 /// Volumes by their class.
@@ -53,7 +55,8 @@ impl CycleData {
     }
 }
 
-/// The caches that the plugin reads, and what it has assumed beyond them.
+/// The caches that the plugin reads, and what it has assumed beyond them. Clones share both.
+#[derive(Clone)]
 pub struct Sources {
     pub pods: Lister<Pod>,
     pub nodes: Lister<Node>,
@@ -102,7 +105,9 @@ fn by_class(volume: &PersistentVolume) -> Vec<String> {
     vec![persistent_volumes::class(volume).to_owned()]
 }
 
+#[derive(Clone)]
 pub struct VolumeBinding {
+    pub args: VolumeBindingArgs,
     pub sources: Sources,
     /// Writes the choices; `None` where nothing is bound.
     pub writer: Option<(Client, Env)>,
@@ -172,7 +177,8 @@ impl PreBind for VolumeBinding {
         let (Some(data), Some((client, env))) = (state.read::<CycleData>(NAME), &self.writer) else {
             return Ok(());
         };
-        bind::bind(client, env, &self.sources, pod, node, &data.found(node)).await?;
+        let timeout = Duration::from_secs(self.args.bind_timeout_seconds.unsigned_abs());
+        bind::bind(client, env, &self.sources, pod, node, &data.found(node), timeout).await?;
         self.sources.assumed.release(pod.uid());
         Ok(())
     }
