@@ -1,11 +1,11 @@
 //! A small cluster for tests, with nodes and pods from JSON, and decisions as text.
 
 use crate::cache::{Cache, Snapshot};
-use crate::cycle::{self, Decision, Rotation};
 use crate::configuration::profile::{DEFAULT_SCHEDULER, ProfileConfiguration};
+use crate::cycle::{self, Decision, Rotation};
 use crate::framework::{
-    Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFilterResult, Profile,
-    Registry, assembly,
+    Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFilterResult, Profile, Registry,
+    assembly,
 };
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::volume_binding::{self, VolumeBinding};

@@ -10,8 +10,8 @@ use crate::cache::{Cache, Snapshot};
 use crate::configuration::Configuration;
 use crate::cycle::{self, Rotation};
 use crate::framework::{
-    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles, Register,
-    Registry, WaitingPods,
+    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
+    Register, Registry, WaitingPods,
 };
 use crate::plugins::default_binder::DefaultBinder;
 use crate::plugins::default_selector::Workloads;
@@ -396,3 +396,6 @@ impl Failure {
 fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ const COMPONENTS: &[&str] = &["apiserver", "controller-manager", "scheduler", "k
 /// The folder of labs: programs that people start beside a cluster. They are built on these members alone, as anybody's would
 /// be, and no released program contains one.
 const LABS: &str = "labs/";
-const FOR_LABS: &[&str] = &["proto", "component-base", "cel", "client"];
+const FOR_LABS: &[&str] = &["proto", "component-base", "cel", "client", "scheduler"];
 
 /// Libraries that only one crate may use, each with the law behind it.
 const RESERVED: &[(&str, &str, &str)] = &[

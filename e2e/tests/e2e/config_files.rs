@@ -50,17 +50,25 @@ fn a_schedulers_file() {
     let config = SCHEDULER.read(fields, &[]).unwrap();
     assert_eq!((config.client.kubeconfig, config.client.kube_api_qps), (Some("/k".into()), Some(7.0)));
     assert!(!config.settings.leader_election.leader_elect);
-    assert_eq!(config.settings.scheduler_name, "mine");
-    assert_ne!(config.settings.plugins, Default::default());
+    let [profile] = &config.settings.configuration.profiles[..] else { panic!("want one profile") };
+    assert_eq!(profile.scheduler_name, "mine");
+    assert!(profile.plugins.score.disables("ImageLocality"));
     let flags = ["--leader-elect", "--kubeconfig=/l", "--scheduler-name=theirs"];
     let config = SCHEDULER.read(fields, &flags).unwrap();
     assert!(config.settings.leader_election.leader_elect);
-    assert_eq!((config.client.kubeconfig, config.settings.scheduler_name.as_str()), (Some("/l".into()), "theirs"));
+    let profile = &config.settings.configuration.profiles[0];
+    assert_eq!((config.client.kubeconfig, profile.scheduler_name.as_str()), (Some("/l".into()), "theirs"));
     for (fields, expected) in [
         ("parallel: 1\n", r#"--config: FILE: unknown field "parallel""#),
-        ("profiles: [{}, {}]\n", "--config: FILE: profiles: there is room for one, and not for 2"),
+        (
+            "profiles: [{}, {}]\n",
+            "--config: FILE: [profiles[0].schedulerName: Required value, profiles[1].schedulerName: Required value, ",
+        ),
         ("leaderElection: {leaseDuration: long}\n", "--config: FILE: invalid value 'long' for"),
-        ("profiles: [{plugins: {score: {enabled: [{name: Luck}]}}}]\n", "--config: FILE: "),
+        (
+            "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]}]\n",
+            "--config: FILE: profiles[0].pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range",
+        ),
     ] {
         SCHEDULER.refuses(fields, expected);
     }

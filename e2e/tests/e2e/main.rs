@@ -55,6 +55,7 @@ mod quota;
 mod raw_requests;
 mod refrigerator;
 mod request_trace;
+mod scheduler_profiles;
 mod separation;
 mod service_cidrs;
 mod shortest_command_lines;

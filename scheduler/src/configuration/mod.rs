@@ -131,11 +131,7 @@ impl Configuration {
         let sort = &first.plugins.queue_sort;
         if sort.enabled.len() > 1 {
             let why = "only one queue sort plugin can be enabled";
-            errors.push(FieldError::invalid(
-                "profiles[0].plugins.queueSort.Enabled",
-                &json!(sort.enabled.len()),
-                why,
-            ));
+            errors.push(FieldError::invalid("profiles[0].plugins.queueSort.Enabled", &json!(sort.enabled.len()), why));
         }
         let args = sort.enabled.first().map(|plugin| (plugin.name.as_str(), first.args_of(&plugin.name)));
         for (at, profile) in others.iter().enumerate() {
@@ -145,7 +141,9 @@ impl Configuration {
                 let why = "queueSort must be the same for all profiles";
                 errors.push(FieldError::invalid(format!("{path}.plugins.queueSort"), &json!(other), why));
             }
-            if let Some(other) = args.map(|(name, _)| profile.args_of(name)).filter(|other| args.map(|(_, args)| args) != Some(other)) {
+            if let Some(other) =
+                args.map(|(name, _)| profile.args_of(name)).filter(|other| args.map(|(_, args)| args) != Some(other))
+            {
                 let why = "queueSort args must be the same for all profiles";
                 errors.push(FieldError::invalid(format!("{path}.pluginConfig.args"), other, why));
             }
@@ -154,7 +152,8 @@ impl Configuration {
 
     /// Returns the fields that were given and have no effect.
     pub fn without_effect(fields: &BTreeMap<&'static str, Value>) -> impl Iterator<Item = &'static str> {
-        let ignored = ["parallelism", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling", "extenders"];
+        let ignored =
+            ["parallelism", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling", "extenders"];
         let given = ignored.into_iter().filter(|name| fields.contains_key(name));
         given.collect::<Vec<_>>().into_iter()
     }

@@ -64,7 +64,8 @@ impl ProfileConfiguration {
     fn complete(&mut self, path: &str, unreadable: &mut Vec<String>) {
         self.plugins = default_plugins().changed_by(&self.plugins);
         for (at, config) in self.plugin_config.iter_mut().enumerate() {
-            config.args = args::read(&config.name, &format!("{path}.pluginConfig[{at}].args"), &config.args, unreadable);
+            config.args =
+                args::read(&config.name, &format!("{path}.pluginConfig[{at}].args"), &config.args, unreadable);
         }
         let configured: BTreeSet<String> = self.plugin_config.iter().map(|config| config.name.clone()).collect();
         for name in self.plugins.names().into_iter().filter(|name| !configured.contains(*name)) {

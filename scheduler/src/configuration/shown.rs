@@ -50,9 +50,9 @@ fn internal(value: &Value) -> Value {
 
 /// Returns the Go name of a field: `schedulerName` is `SchedulerName`, and `httpTimeout` is `HTTPTimeout`.
 fn internal_name(name: &str) -> String {
-    let initials = ["url", "http", "tls", "ca"].into_iter().find(|short| {
-        name.strip_prefix(short).is_some_and(|rest| rest.starts_with(char::is_uppercase))
-    });
+    let initials = ["url", "http", "tls", "ca"]
+        .into_iter()
+        .find(|short| name.strip_prefix(short).is_some_and(|rest| rest.starts_with(char::is_uppercase)));
     let upper = initials.map_or(1, str::len).min(name.len());
     name[..upper].to_uppercase() + &name[upper..]
 }

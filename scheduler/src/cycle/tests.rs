@@ -379,7 +379,8 @@ fn the_space_of_a_nominated_pod_stays_free() {
 
 #[test]
 fn large_clusters_are_searched_in_part_and_in_turn() {
-    let found: Vec<usize> = [1, 99, 100, 150, 500, 1000, 5000, 6000].map(|nodes| feasible_nodes_to_find(0, nodes)).into();
+    let found: Vec<usize> =
+        [1, 99, 100, 150, 500, 1000, 5000, 6000].map(|nodes| feasible_nodes_to_find(0, nodes)).into();
     assert_eq!(found, [1, 99, 100, 100, 230, 420, 500, 300]);
 
     let mut cluster = TestCluster::new((0..250).map(|n| node(&format!("n{n:03}"), "a", json!({}))));
@@ -500,4 +501,118 @@ fn images_of_volumes_count_too() {
     let line = scores.lines().find(|line| line.starts_with("ImageLocality")).unwrap();
     // Half of the nodes have the image, so half of its size counts: (450-23)/(1000-23).
     assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["ImageLocality", "x1", "43", "0"]);
+}
+
+/// Returns the nodes with the scores of the only Score plugin, by name.
+fn only_scores(cluster: &mut TestCluster, pod: Value) -> Vec<(String, i64)> {
+    let decision = cluster.decide(&crate::fixture::info(pod), &mut CycleState::default()).unwrap();
+    let mut scores: Vec<_> = decision.feasible.into_iter().zip(decision.scores[0].scores.iter().copied()).collect();
+    scores.sort();
+    scores
+}
+
+fn profile_with(plugins: Value, config: Value) -> Profile {
+    let profile = json!({"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": config});
+    crate::fixture::profile_of(&profile, Objects::default())
+}
+
+/// Of 4 cores and 8 GiB, `n1` has 3 cores and 128 MiB used with the pod, and the others 1 core and 64 MiB.
+#[test]
+fn full_nodes_are_preferred_as_the_arguments_say() {
+    for (strategy, expected) in [
+        (json!({"type": "LeastAllocated"}), [(25 + 98) / 2, (75 + 99) / 2]),
+        (json!({"type": "MostAllocated"}), [(75 + 1) / 2, 25 / 2]),
+        (json!({"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}), [75, 25]),
+        // (3 · 75 + 1 · 1) / 4 is 56.5, and a score of zero does not count.
+        (
+            json!({"type": "RequestedToCapacityRatio", "resources": [{"name": "cpu", "weight": 3}, {"name": "memory"}],
+                "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}),
+            [57, 25],
+        ),
+    ] {
+        let only_fit = json!({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}});
+        let config = json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}]);
+        let nodes = ["n1", "n2", "n3"].map(|name| node(name, "a", json!({})));
+        let mut cluster = TestCluster::with(profile_with(only_fit, config), nodes);
+        cluster.place(pod("old", "2", json!({})), "n1");
+        let [first, others] = expected;
+        let expected = [("n1", first), ("n2", others), ("n3", others)].map(|(name, score)| (name.to_owned(), score));
+        assert_eq!(only_scores(&mut cluster, pod("web", "1", json!({}))), expected, "{strategy}");
+    }
+}
+
+#[test]
+fn a_profile_adds_node_affinity_and_ignores_resources() {
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let added = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+    let config = json!([
+        {"name": "NodeAffinity", "args": {"addedAffinity": added}},
+        {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"], "ignoredResourceGroups": ["ours.com"]}},
+    ]);
+    let nodes = [node("n1", "a", json!({})), node("n2", "b", json!({}))];
+    let mut cluster = TestCluster::with(profile_with(json!({}), config), nodes);
+    let wants = |resource: &str| json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", (resource): "1"}}}]});
+    let lines = [
+        pod("big", "3", json!({})),
+        pod("large", "3", json!({})),
+        pod("gpu", "1", wants("example.com/gpu")),
+        pod("fpga", "1", wants("ours.com/fpga")),
+        pod("tpu", "1", wants("example.com/tpu")),
+    ]
+    .map(|pod| cluster.schedule(pod));
+    check(
+        lines,
+        &expect![[r#"
+            big -> n1
+            large: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match scheduler-enforced node affinity.
+            gpu -> n1
+            fpga: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match scheduler-enforced node affinity.
+            tpu: 0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient example.com/tpu, 1 node(s) didn't match scheduler-enforced node affinity.
+        "#]],
+    );
+}
+
+#[test]
+fn listed_constraints_spread_pods_that_have_none() {
+    let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
+    let args = json!({"defaultingType": "List", "defaultConstraints": [constraint]});
+    let profile = json!({"schedulerName": "s", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]});
+    let set = json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    let replica_sets = vec![proto::kinds::api::apps::v1::ReplicaSet::decode_value(set).unwrap()];
+    let profile = crate::fixture::profile_of(&profile, Objects { replica_sets, ..Objects::default() });
+    let small = json!({"status": {"allocatable": {"cpu": "1"}}});
+    let mut cluster = TestCluster::with(profile, [node("n1", "a", json!({})), node("n2", "b", small)]);
+    let owned = |name: &str| {
+        let mut pod = pod(name, "1", json!({}));
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
+        pod
+    };
+    let lines: Vec<String> = (1..=4).map(|n| cluster.schedule(owned(&format!("web-{n}")))).collect();
+    check(
+        lines,
+        &expect![[r#"
+            web-1 -> n1
+            web-2 -> n2
+            web-3 -> n1
+            web-4: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread constraints.
+        "#]],
+    );
+}
+
+#[test]
+fn ties_go_round_by_name() {
+    let images = json!({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ImageLocality"}]}});
+    let profile = json!({"schedulerName": "s", "plugins": images, "tieBreak": "RoundRobin"});
+    let profile = crate::fixture::profile_of(&profile, Objects::default());
+    let nodes = ["n2", "n1", "n3"].map(|name| node(name, "a", json!({})));
+    let mut cluster = TestCluster::with(profile, nodes);
+    let lines: Vec<String> = (1..=4).map(|n| cluster.schedule(pod(&format!("p-{n}"), "100m", json!({})))).collect();
+    assert_eq!(lines, ["p-1 -> n1", "p-2 -> n2", "p-3 -> n3", "p-4 -> n1"]);
+}
+
+#[test]
+fn a_percentage_of_the_nodes_is_enough() {
+    let found = [(0, 200), (60, 200), (1, 200), (60, 50)].map(|(part, nodes)| feasible_nodes_to_find(part, nodes));
+    assert_eq!(found, [100, 120, 100, 50]);
 }

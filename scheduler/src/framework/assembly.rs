@@ -53,9 +53,10 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
     let weights = configuration.plugins.weights();
     let weight_of = |plugin: &str| weights.get(plugin).copied().unwrap_or(1);
     profile.score = scores.into_iter().map(|plugin| (plugin.clone(), weight_of(plugin.name()))).collect();
-    let highest = profile.score.iter().try_fold(0_i64, |sum, (_, weight)| {
-        weight.checked_mul(MAX_NODE_SCORE).and_then(|most| sum.checked_add(most))
-    });
+    let highest = profile
+        .score
+        .iter()
+        .try_fold(0_i64, |sum, (_, weight)| weight.checked_mul(MAX_NODE_SCORE).and_then(|most| sum.checked_add(most)));
     if highest.is_none() {
         errors.push("total score of Score plugins could overflow".to_owned());
     }

@@ -23,8 +23,6 @@ pub mod profiles;
 
 // Pods between Permit and PreBind.
 pub mod waiting_pods;
-#[cfg(test)]
-mod tests;
 
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};

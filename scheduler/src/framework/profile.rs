@@ -177,15 +177,9 @@ impl Profile {
             .collect()
     }
 
-    /// Runs the Reserve plugins. If one rejects the pod, runs Unreserve.
+    /// Runs the Reserve plugins. After a rejection the caller runs Unreserve.
     pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-        for plugin in &self.reserve {
-            if let Err(rejection) = plugin.reserve(state, pod, node) {
-                self.run_unreserve(state, pod, node);
-                return Err(rejection);
-            }
-        }
-        Ok(())
+        self.reserve.iter().try_for_each(|plugin| plugin.reserve(state, pod, node))
     }
 
     /// Runs Unreserve in reverse order. It has no effect for plugins that have reserved nothing.

@@ -27,7 +27,8 @@ impl Profiles {
             let name = &profile.scheduler_name;
             match assembly::assemble(profile, registry) {
                 Ok(mut assembled) => {
-                    let percentage = profile.percentage_of_nodes_to_score.or(configuration.percentage_of_nodes_to_score);
+                    let percentage =
+                        profile.percentage_of_nodes_to_score.or(configuration.percentage_of_nodes_to_score);
                     assembled.percentage_of_nodes_to_score = percentage.and_then(|p| p.try_into().ok()).unwrap_or(0);
                     by_name.insert(name.clone(), Arc::new(assembled));
                 }

@@ -141,9 +141,8 @@ mod tests {
     async fn all_plugins_have_to_allow_a_pod() {
         let allowed = wait(|pods| assert!(pods.allow("p", "b") && pods.allow("p", "a"))).await;
         assert_eq!(allowed, (5, None));
-        let timeout = |plugin: &str, wait: &str| {
-            Some(format!("rejected due to timeout after waiting {wait} at plugin {plugin}"))
-        };
+        let timeout =
+            |plugin: &str, wait: &str| Some(format!("rejected due to timeout after waiting {wait} at plugin {plugin}"));
         assert_eq!(wait(|pods| assert!(pods.allow("p", "a"))).await, (20, timeout("b", "20s")));
         assert_eq!(wait(|pods| assert!(pods.allow("p", "b"))).await, (10, timeout("a", "10s")));
         assert_eq!(wait(|pods| assert!(!pods.allow("q", "a"))).await, (10, timeout("a", "10s")));

@@ -119,7 +119,9 @@ impl DefaultPreemption {
                 Ok(candidate) => violating.push(candidate),
                 Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
             }
-            if !non_violating.is_empty() && non_violating.len() + violating.len() >= self.candidates_to_find(nodes.len()) {
+            if !non_violating.is_empty()
+                && non_violating.len() + violating.len() >= self.candidates_to_find(nodes.len())
+            {
                 break;
             }
         }

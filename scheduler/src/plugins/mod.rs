@@ -58,9 +58,7 @@ fn add_plain(registry: &mut Registry) {
     registry.add("PrioritySort", |_| made(priority_sort::PrioritySort, |p, points| points.queue_sort(p)));
     registry.add("NodeUnschedulable", |_| made(node_unschedulable::NodeUnschedulable, |p, points| points.filter(p)));
     registry.add("NodeName", |_| made(node_name::NodeName, |p, points| points.filter(p)));
-    registry.add("TaintToleration", |_| {
-        made(taint_toleration::TaintToleration, |p, points| points.filter(p).score(p))
-    });
+    registry.add("TaintToleration", |_| made(taint_toleration::TaintToleration, |p, points| points.filter(p).score(p)));
     registry.add("NodePorts", |_| made(node_ports::NodePorts, |p, points| points.pre_filter(p).filter(p)));
     registry.add("ImageLocality", |_| made(image_locality::ImageLocality, |p, points| points.score(p)));
     registry.add("DynamicResources", |_| {

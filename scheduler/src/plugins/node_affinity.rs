@@ -49,8 +49,7 @@ impl Plugin for NodeAffinity {
 
     /// Returns true if a node matches now and did not match before.
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let matches =
-            |node: &Arc<Node>| self.matches_added(node) && node_selector::required_matches(pod.spec(), node);
+        let matches = |node: &Arc<Node>| self.matches_added(node) && node_selector::required_matches(pod.spec(), node);
         event.node_change().is_some_and(|(old, new)| matches(new) && !old.is_some_and(matches))
     }
 }

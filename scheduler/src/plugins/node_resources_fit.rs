@@ -4,9 +4,7 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::args::NodeResourcesFitArgs;
-use crate::framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
-};
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event};
 use crate::plugins::resource_allocation::CountedResources;
 use crate::plugins::scoring_strategy::Strategy;
 use crate::pod_info::PodInfo;

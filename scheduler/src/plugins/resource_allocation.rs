@@ -62,7 +62,9 @@ impl CountedResources {
     /// the assumed ones.
     pub fn with_assumed(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<Use> {
         self.uses(pod, node, |resource| match resource {
-            Resource::Cpu | Resource::Memory => resource.of(&node.non_zero_requested) + resource.of(&pod.non_zero_requests),
+            Resource::Cpu | Resource::Memory => {
+                resource.of(&node.non_zero_requested) + resource.of(&pod.non_zero_requests)
+            }
             _ => resource.of(&node.requested) + resource.of(&pod.requests),
         })
     }

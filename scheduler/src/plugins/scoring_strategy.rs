@@ -49,7 +49,8 @@ impl Strategy {
     }
 
     fn score_one(&self, used: &Use) -> i64 {
-        let percentage = |part: i64| (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(used.allocatable)) as i64;
+        let percentage =
+            |part: i64| (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(used.allocatable)) as i64;
         let is_over = used.requested > used.allocatable;
         match self {
             Self::LeastAllocated if is_over => 0,
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_ratio_has_the_value_of_its_function() {
-        let bin_packing = |points: Value| json!({"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": points}});
+        let bin_packing =
+            |points: Value| json!({"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": points}});
         let full = bin_packing(json!([{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]));
         assert_eq!(score(full.clone(), &[(2, 4, 1), (6, 8, 1)]), 63, "62.5 is rounded");
         assert_eq!(score(full.clone(), &[(2, 4, 1), (6, 8, 3)]), 69, "(50 + 225) / 4");

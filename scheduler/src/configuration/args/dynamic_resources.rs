@@ -29,11 +29,7 @@ impl Args for DynamicResourcesArgs {
         let filter_path = format!("{path}.filterTimeout");
         match duration(&self.filter_timeout) {
             Ok((true, _)) => {
-                errors.push(FieldError::invalid(
-                    filter_path,
-                    &json!(self.filter_timeout),
-                    "must be zero or positive",
-                ));
+                errors.push(FieldError::invalid(filter_path, &json!(self.filter_timeout), "must be zero or positive"));
             }
             Ok(_) => {}
             Err(why) => errors.push(FieldError::invalid(filter_path, &json!(self.filter_timeout), why)),

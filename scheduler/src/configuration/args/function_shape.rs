@@ -49,8 +49,7 @@ impl FunctionShape {
             errors.push(FieldError::invalid(path, &value, "utilization values must be sorted in increasing order"));
         }
         for (at, point) in self.0.iter().enumerate() {
-            let parts =
-                [("utilization", point.utilization, MAX_UTILIZATION), ("score", point.score, MAX_CUSTOM_SCORE)];
+            let parts = [("utilization", point.utilization, MAX_UTILIZATION), ("score", point.score, MAX_CUSTOM_SCORE)];
             for (name, value, most) in parts.into_iter().filter(|(_, value, most)| !(0..=*most).contains(value)) {
                 let (path, why) = (format!("{path}[{at}].{name}"), format!("not in valid range [0, {most}]"));
                 errors.push(FieldError::invalid(path, &json!(value), why));

@@ -1,0 +1,80 @@
+//! Tests with a stock `kubectl` that one scheduler has two profiles, and that SIGHUP changes them.
+
+use crate::program;
+use e2e::kubectl::Kubectl;
+use e2e::processes::{Cluster, Start, free_ports, signal};
+use e2e::store::Store;
+use e2e::wait;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Writes a configuration: `default-scheduler` spreads pods over the nodes, and `packer` has this strategy.
+fn write(file: &Path, packer: &str) {
+    let profile = |name: &str, strategy: &str| {
+        json!({
+            "schedulerName": name,
+            "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}},
+            "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": strategy}}}],
+        })
+    };
+    let configuration = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile("default-scheduler", "LeastAllocated"), profile("packer", packer)],
+    });
+    std::fs::write(file, configuration.to_string()).unwrap();
+}
+
+fn create(kubectl: &Kubectl, name: &str, spec: &Value) {
+    let container = json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}});
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]},
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        pod["spec"][field] = value.clone();
+    }
+    kubectl.with_input("create -f -", &pod.to_string()).succeeded();
+}
+
+/// Creates a pod for a scheduler. Returns the pod's node once it has one.
+fn node_of(kubectl: &Kubectl, name: &str, scheduler: &str) -> String {
+    create(kubectl, name, &json!({"schedulerName": scheduler}));
+    let mut node = String::new();
+    wait::until("the pod has a node", || {
+        node = kubectl.ok(&format!("get pod {name} -o jsonpath={{.spec.nodeName}}"));
+        !node.is_empty()
+    });
+    node
+}
+
+#[test]
+fn two_profiles_and_a_changed_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("scheduler.yaml");
+    write(&file, "MostAllocated");
+    let flag = format!("--scheduler-arg=config={}", file.display());
+    let (directory, store, port) = (directory.path(), Store::Memory, free_ports());
+    let cluster = Cluster::start(&Start { program: program(), directory, store, nodes: 2, port, flags: &[&flag] });
+    let kubectl = cluster.kubectl();
+    let nodes = kubectl.ok("get nodes -o jsonpath={.items[*].metadata.name}");
+    let (full, empty) = nodes.split_once(' ').unwrap();
+    create(&kubectl, "first", &json!({"nodeName": full}));
+    assert_eq!(node_of(&kubectl, "packed", "packer"), full);
+    assert_eq!(node_of(&kubectl, "spread", "default-scheduler"), empty);
+    assert_eq!(node_of(&kubectl, "packed-again", "packer"), full);
+
+    let scheduler = cluster.component("scheduler").unwrap();
+    std::fs::write(&file, "profiles: []").unwrap();
+    signal("HUP", scheduler);
+    assert_eq!(node_of(&kubectl, "after-a-bad-file", "packer"), full);
+
+    write(&file, "LeastAllocated");
+    signal("HUP", scheduler);
+    let mut tries = 0;
+    wait::until("the packer spreads", || {
+        tries += 1;
+        node_of(&kubectl, &format!("try-{tries}"), "packer") == empty
+    });
+    assert_eq!(cluster.component("scheduler"), Some(scheduler), "the same process");
+    cluster.stop();
+}

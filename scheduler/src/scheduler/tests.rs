@@ -1,0 +1,235 @@
+//! Tests the scheduler with a plugin that records its calls, over a small API server.
+
+use super::*;
+use crate::cache::NodeInfo;
+use crate::configuration::profile::ProfileConfiguration;
+use crate::fixture;
+use crate::framework::*;
+use async_trait::async_trait;
+use client_testing::FakeServer;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Records its calls, and fails or waits at one extension point.
+#[derive(Clone)]
+struct Recording {
+    calls: Arc<Mutex<Vec<String>>>,
+    fails_at: &'static str,
+}
+
+const NAME: &str = "Recording";
+
+impl Recording {
+    fn call(&self, point: &str, node: &str) -> Result<(), Rejection> {
+        self.calls.lock().push(format!("{point} {node}").trim_end().to_owned());
+        if self.fails_at == point { Err(Rejection::unschedulable(NAME, "no")) } else { Ok(()) }
+    }
+
+    fn points(self) -> Points {
+        let p = &Arc::new(self);
+        let points = Points::of(p).pre_enqueue(p).queue_sort(p).pre_filter(p).filter(p).post_filter(p).pre_score(p);
+        points.score(p).reserve(p).permit(p).pre_bind(p).bind(p).post_bind(p)
+    }
+}
+
+impl Plugin for Recording {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+}
+
+impl PreEnqueue for Recording {
+    fn pre_enqueue(&self, _: &PodInfo) -> Result<(), Rejection> {
+        self.call("PreEnqueue", "")
+    }
+}
+
+impl QueueSort for Recording {
+    fn rank(&self, _: &PodInfo) -> i64 {
+        i64::from(self.call("QueueSort", "").is_err())
+    }
+}
+
+impl PreFilter for Recording {
+    fn pre_filter(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
+        self.call("PreFilter", "").map(|()| PreFilterResult::AllNodes)
+    }
+}
+
+impl Filter for Recording {
+    fn filter(&self, _: &CycleState, _: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        self.call("Filter", node.name())
+    }
+}
+
+impl PostFilter for Recording {
+    fn post_filter(&self, _: &FailedCycle<'_>) -> Result<PostFilterResult, String> {
+        self.call("PostFilter", "").map(|()| PostFilterResult::default()).map_err(|_| "no".to_owned())
+    }
+}
+
+impl PreScore for Recording {
+    fn pre_score(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+        if self.call("PreScore", "").is_ok() { PreScoreResult::Score } else { PreScoreResult::Skip }
+    }
+}
+
+impl Score for Recording {
+    /// Prefers `n2`.
+    fn score(&self, _: &CycleState, _: &PodInfo, node: &NodeInfo, _: &Snapshot) -> i64 {
+        i64::from(self.call("Score", node.name()).is_ok() && node.name() == "n2")
+    }
+}
+
+impl Reserve for Recording {
+    fn reserve(&self, _: &mut CycleState, _: &PodInfo, node: &str) -> Result<(), Rejection> {
+        self.call("Reserve", node)
+    }
+
+    fn unreserve(&self, _: &CycleState, _: &PodInfo, node: &str) {
+        self.call("Unreserve", node).unwrap();
+    }
+}
+
+impl Permit for Recording {
+    fn permit(&self, _: &mut CycleState, _: &PodInfo, node: &str) -> Result<Permission, Rejection> {
+        self.call("Permit", node)?;
+        let waits = self.fails_at == "Wait";
+        Ok(if waits { Permission::Wait(Duration::from_millis(100)) } else { Permission::Allow })
+    }
+}
+
+#[async_trait]
+impl PreBind for Recording {
+    fn pre_bind_pre_flight(&self, _: &CycleState, _: &PodInfo, node: &str) -> PreBindPreFlight {
+        if self.call("PreBindPreFlight", node).is_ok() { PreBindPreFlight::Run } else { PreBindPreFlight::Skip }
+    }
+
+    async fn pre_bind(&self, _: &CycleState, _: &PodInfo, node: &str) -> Result<(), String> {
+        self.call("PreBind", node).map_err(|_| "no".to_owned())
+    }
+}
+
+#[async_trait]
+impl Bind for Recording {
+    async fn bind(&self, _: &PodInfo, node: &str) -> Option<Result<(), String>> {
+        Some(self.call("Bind", node).map_err(|_| "no".to_owned()))
+    }
+}
+
+impl PostBind for Recording {
+    fn post_bind(&self, _: &PodInfo, node: &str) {
+        self.call("PostBind", node).unwrap();
+    }
+}
+
+/// Returns a configuration whose only profile has this name, and the recording plugin alone.
+fn configuration(scheduler_name: &str) -> Arc<Configuration> {
+    let multi_point = json!({"disabled": [{"name": "*"}], "enabled": [{"name": NAME}]});
+    let profile = json!({"schedulerName": scheduler_name, "plugins": {"multiPoint": multi_point}});
+    let profile = ProfileConfiguration::read("profiles[0]", &profile, &mut Vec::new());
+    Arc::new(Configuration { profiles: vec![profile], ..Configuration::default() })
+}
+
+struct Running {
+    server: FakeServer,
+    calls: Arc<Mutex<Vec<String>>>,
+    configuration: watch::Sender<Arc<Configuration>>,
+    waiting_pods: WaitingPods,
+    env: Env,
+}
+
+impl Running {
+    /// Starts a scheduler over two nodes and a pod.
+    async fn start(fails_at: &'static str, pod: Value) -> Self {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        for name in ["n1", "n2"] {
+            let mut node = serde_json::to_value(&*fixture::node(name, "a", json!({}))).unwrap();
+            node["apiVersion"] = json!("v1");
+            node["kind"] = json!("Node");
+            server.put("nodes", node);
+        }
+        server.put("pods", pod);
+        let client = Client::from_service(&env, server.service(), "test");
+        let informers = Informers::new(&client);
+        let (calls, waiting_pods) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<WaitingPods>>::default());
+        let (recorded, kept) = (calls.clone(), waiting_pods.clone());
+        let register: Register = Arc::new(move |handle, registry| {
+            *kept.lock() = handle.waiting_pods.clone();
+            let plugin = Recording { calls: recorded.clone(), fails_at };
+            registry.add(NAME, move |_| Ok(plugin.clone().points()));
+        });
+        let (sender, receiver) = watch::channel(configuration("default-scheduler"));
+        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register).unwrap();
+        informers.start();
+        assert!(informers.synced().await);
+        env.spawn(scheduler.run(receiver));
+        let waiting_pods = waiting_pods.lock().clone();
+        let running = Self { server, calls, configuration: sender, waiting_pods, env };
+        running.settle().await;
+        running
+    }
+
+    /// Waits until everything is done but back-offs.
+    async fn settle(&self) {
+        self.env.sleep(Duration::from_millis(500)).await;
+    }
+
+    fn calls(&self) -> String {
+        self.calls.lock().join(", ")
+    }
+}
+
+fn pod(scheduler_name: &str) -> Value {
+    let mut pod = fixture::pod("web", "1", json!({"schedulerName": scheduler_name}));
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_points_run_in_order() {
+    let queued = "PreEnqueue, QueueSort";
+    let filtered = format!("{queued}, PreFilter, Filter n1, Filter n2");
+    let reserved = format!("{filtered}, PreScore, Score n1, Score n2, Reserve n2");
+    let pre_bound = format!("{reserved}, Permit n2, PreBindPreFlight n2, PreBind n2");
+    for (fails_at, expected) in [
+        ("", format!("{pre_bound}, Bind n2, PostBind n2")),
+        ("PreEnqueue", "PreEnqueue".to_owned()),
+        ("PreFilter", format!("{queued}, PreFilter, PostFilter")),
+        ("Filter", format!("{filtered}, PostFilter")),
+        ("PreScore", format!("{filtered}, PreScore, Reserve n")),
+        ("Reserve", format!("{reserved}, Unreserve n2")),
+        ("Permit", format!("{reserved}, Permit n2, Unreserve n2")),
+        ("Wait", format!("{reserved}, Permit n2, Unreserve n2")),
+        ("PreBindPreFlight", format!("{reserved}, Permit n2, PreBindPreFlight n2, Bind n2, PostBind n2")),
+        ("PreBind", format!("{pre_bound}, Unreserve n2")),
+        ("Bind", format!("{pre_bound}, Bind n2, Unreserve n2")),
+    ] {
+        let calls = Running::start(fails_at, pod("default-scheduler")).await.calls();
+        match fails_at {
+            "PreScore" => assert!(calls.starts_with(&expected), "{calls}"),
+            _ => assert_eq!(calls, expected, "{fails_at}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reason_for_which_a_wait_ended_is_recorded() {
+    let running = Running::start("Wait", pod("default-scheduler")).await;
+    assert!(running.waiting_pods.list().is_empty());
+    let pods = running.server.list("pods");
+    let message = pods[0]["status"]["conditions"][0]["message"].clone();
+    let why = "0/1 nodes are available: 1 rejected due to timeout after waiting 100ms at plugin Recording.";
+    assert_eq!(message, why);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_wait_for_a_profile_with_their_scheduler_name() {
+    let running = Running::start("", pod("other")).await;
+    assert_eq!(running.calls(), "");
+    running.configuration.send_replace(configuration("other"));
+    running.settle().await;
+    assert!(running.calls().ends_with("Bind n2, PostBind n2"), "{}", running.calls());
+}
