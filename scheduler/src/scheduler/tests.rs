@@ -204,8 +204,9 @@ async fn extension_points_run_in_order() {
         ("Permit", format!("{reserved}, Permit n2, Unreserve n2")),
         ("Wait", format!("{reserved}, Permit n2, Unreserve n2")),
         ("PreBindPreFlight", format!("{reserved}, Permit n2, PreBindPreFlight n2, Bind n2, PostBind n2")),
-        ("PreBind", format!("{pre_bound}, Unreserve n2")),
-        ("Bind", format!("{pre_bound}, Bind n2, Unreserve n2")),
+        // After an error the pod enters the back-off queue.
+        ("PreBind", format!("{pre_bound}, Unreserve n2, {queued}")),
+        ("Bind", format!("{pre_bound}, Bind n2, Unreserve n2, {queued}")),
     ] {
         let calls = Running::start(fails_at, pod("default-scheduler")).await.calls();
         match fails_at {
