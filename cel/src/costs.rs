@@ -31,7 +31,7 @@ pub fn scaled(size: u64, factor: f64) -> u64 {
 fn traversal(value: &Value) -> u64 {
     match value {
         Value::List(list) => list.items.iter().map(traversal).fold(0, u64::saturating_add),
-        Value::Map(map) => {
+        Value::Map(map) | Value::Defaulting(map, _) => {
             map.iter().map(|(key, value)| traversal(&key.value()).saturating_add(traversal(value))).sum()
         }
         Value::String(text) => (text.len() as f64 * CHARACTER) as u64,

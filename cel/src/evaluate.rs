@@ -203,7 +203,7 @@ impl Machine<'_> {
                     })
                     .collect())
             }
-            Value::Map(map) => {
+            Value::Map(map) | Value::Defaulting(map, _) => {
                 self.meter.work(map.len())?;
                 Ok(map.iter().map(|(key, value)| (key.value(), has_two.then(|| value.clone()))).collect())
             }
@@ -268,7 +268,7 @@ fn sound(value: Value) -> Outcome {
 
 fn select(operand: &Value, name: &Arc<str>) -> Outcome {
     match operand {
-        Value::Map(_) | Value::Message(_) => {
+        Value::Map(_) | Value::Defaulting(..) | Value::Message(_) => {
             operand.field(name).map_or_else(|| error(format!("no such key: {name}")), sound)
         }
         // Selects from the value inside an optional.
@@ -279,7 +279,7 @@ fn select(operand: &Value, name: &Arc<str>) -> Outcome {
 
 fn is_set(operand: &Value, name: &Arc<str>) -> Result<bool, Failure> {
     match operand {
-        Value::Map(_) | Value::Message(_) => Ok(operand.field(name).is_some()),
+        Value::Map(_) | Value::Defaulting(..) | Value::Message(_) => Ok(operand.field(name).is_some()),
         Value::Optional(inner) => inner.as_ref().map_or(Ok(false), |inner| is_set(inner, name)),
         other => no_overload("has", std::slice::from_ref(other)),
     }
@@ -289,7 +289,7 @@ fn optional_select(operand: &Value, name: &Arc<str>) -> Outcome {
     match operand {
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => optional_select(inner, name),
-        Value::Map(_) | Value::Message(_) => match operand.field(name) {
+        Value::Map(_) | Value::Defaulting(..) | Value::Message(_) => match operand.field(name) {
             Some(value) => sound(value).map(Value::some),
             None => Ok(Value::Optional(None)),
         },

@@ -1,8 +1,8 @@
 //! The Common Expression Language (CEL) of validation rules, admission policies and match conditions.
 //!
 //! `Environment::compile` parses (`parse`) and checks (`check`) an expression over declared variables, and estimates its
-//! cost (`estimate`). `Program::run` evaluates it with a `Meter`, which bounds every evaluation. Only `admission` knows
-//! Kubernetes' variables. Corresponds to github.com/google/cel-go and k8s.io/apiserver/pkg/cel.
+//! cost (`estimate`). `Program::run` evaluates it with a `Meter`, which bounds every evaluation. Only `admission` and
+//! `device` know Kubernetes' variables. Corresponds to github.com/google/cel-go and k8s.io/apiserver/pkg/cel.
 
 // Parsing: from text to a tree.
 mod source;
@@ -46,6 +46,7 @@ mod tests;
 mod conformance;
 
 pub mod admission;
+pub mod device;
 
 pub use declaration::{Declaration, MAX_REQUEST_BYTES};
 pub use extension::Library;

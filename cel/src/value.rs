@@ -29,6 +29,8 @@ pub enum Value {
     Timestamp(Timestamp),
     List(Arc<List>),
     Map(Arc<Map>),
+    /// A map in which every absent key reads as the second value. It does not contain such a key.
+    Defaulting(Arc<Map>, Arc<Value>),
     Optional(Option<Arc<Value>>),
     Type(&'static str),
     Quantity(Arc<Quantity>),
@@ -133,6 +135,14 @@ impl Value {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
+    /// Returns the entries of a map.
+    pub fn as_map(&self) -> Option<&Map> {
+        match self {
+            Self::Map(map) | Self::Defaulting(map, _) => Some(map),
+            _ => None,
+        }
+    }
+
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -145,7 +155,7 @@ impl Value {
             Self::Duration(_) => "google.protobuf.Duration",
             Self::Timestamp(_) => "google.protobuf.Timestamp",
             Self::List(_) => "list",
-            Self::Map(_) => "map",
+            Self::Map(_) | Self::Defaulting(..) => "map",
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
             Self::Quantity(_) => types::QUANTITY,
@@ -175,8 +185,8 @@ impl Value {
             Type::Timestamp => matches!(self, Self::Timestamp(_)),
             // The items are checked when they are used.
             Type::List(_) => matches!(self, Self::List(_)),
-            Type::Map(..) => matches!(self, Self::Map(_)),
-            Type::Object(_) => matches!(self, Self::Map(_) | Self::Message(_)),
+            Type::Map(..) => self.as_map().is_some(),
+            Type::Object(_) => self.as_map().is_some() || matches!(self, Self::Message(_)),
             Type::Optional(_) => matches!(self, Self::Optional(_)),
             Type::Type => matches!(self, Self::Type(_)),
             Type::Opaque(name) => self.type_name() == *name,
@@ -189,7 +199,7 @@ impl Value {
             Self::String(text) => text.chars().count(),
             Self::Bytes(bytes) => bytes.len(),
             Self::List(list) => list.items.len(),
-            Self::Map(map) => map.len(),
+            Self::Map(map) | Self::Defaulting(map, _) => map.len(),
             _ => 1,
         };
         size as u64
@@ -228,7 +238,6 @@ impl Value {
             (Self::Broken(why), _) | (_, Self::Broken(why)) => return error(&**why),
             (Self::Null, Self::Null) => true,
             (Self::List(a), Self::List(b)) => return a.equals(b, meter),
-            (Self::Map(a), Self::Map(b)) => return maps_equal(a, b, meter),
             (Self::Message(a), Self::Message(b)) => {
                 return Ok(a.name == b.name && maps_equal(&a.fields, &b.fields, meter)?);
             }
@@ -244,7 +253,10 @@ impl Value {
                 meter.work(a.len().min(b.len()) / 10)?;
                 a == b
             }
-            _ => self.compare(other) == Some(Ordering::Equal),
+            _ => match (self.as_map(), other.as_map()) {
+                (Some(a), Some(b)) => return maps_equal(a, b, meter),
+                _ => self.compare(other) == Some(Ordering::Equal),
+            },
         })
     }
 
@@ -252,6 +264,7 @@ impl Value {
     pub fn at(&self, key: &Self) -> Option<Self> {
         match self {
             Self::Map(map) => map.get(&Key::of(key)?).cloned(),
+            Self::Defaulting(map, default) => Some(map.get(&Key::of(key)?).unwrap_or(default).clone()),
             Self::List(list) => match Key::of(key)? {
                 Key::Int(index) => list.items.get(usize::try_from(index).ok()?).cloned(),
                 _ => None,
@@ -263,6 +276,7 @@ impl Value {
     pub fn field(&self, name: &Arc<str>) -> Option<Self> {
         match self {
             Self::Map(map) => map.get(&Key::String(name.clone())).cloned(),
+            Self::Defaulting(map, default) => Some(map.get(&Key::String(name.clone())).unwrap_or(default).clone()),
             Self::Message(message) => message.fields.get(&Key::String(name.clone())).cloned(),
             _ => None,
         }
@@ -273,7 +287,7 @@ impl Value {
         match self {
             Self::Null => true,
             Self::Bool(flag) => !flag,
-            Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => self.size() == 0,
+            Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) | Self::Defaulting(..) => self.size() == 0,
             Self::Duration(duration) => duration.is_zero(),
             Self::Optional(inner) => inner.is_none(),
             other => other.double() == Some(0.0),

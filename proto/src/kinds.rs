@@ -152,6 +152,7 @@ kinds! {
     api::storage::v1::VolumeAttributesClass, false;
     api::storage::v1::VolumeAttachment, false;
     api::resource::v1beta2::DeviceTaintRule, false;
+    api::resource::v1::DeviceClass, false;
     api::resource::v1::ResourceClaim, true;
     api::resource::v1::ResourceClaimTemplate, true;
     api::resource::v1::ResourceSlice, false;

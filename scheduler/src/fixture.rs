@@ -8,6 +8,7 @@ use crate::framework::{
     assembly,
 };
 use crate::plugins::default_selector::Workloads;
+use crate::plugins::dynamic_resources::{self, DynamicResources};
 use crate::plugins::volume_binding::{self, VolumeBinding};
 use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
@@ -45,6 +46,7 @@ fn none<T: client::Cached>() -> Lister<T> {
 pub struct Objects {
     pub replica_sets: Vec<ReplicaSet>,
     pub volumes: VolumeBinding,
+    pub devices: DynamicResources,
     pub budgets: Vec<PodDisruptionBudget>,
 }
 
@@ -61,7 +63,9 @@ impl Default for Objects {
             assumed: Default::default(),
         };
         let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
-        Self { replica_sets: Vec::new(), volumes, budgets: Vec::new() }
+        let sources = dynamic_resources::Sources::of(none(), none(), none());
+        let devices = DynamicResources { args: Default::default(), sources, random: Random::from_seed(1, "shares"), writer: None };
+        Self { replica_sets: Vec::new(), volumes, devices, budgets: Vec::new() }
     }
 }
 
@@ -88,7 +92,8 @@ pub fn registry(objects: Objects) -> Registry {
         stateful_sets: none(),
     };
     let (budgets, random) = (Lister::of(objects.budgets), Random::from_seed(1, "preemption"));
-    let sources = Sources { workloads, volumes: objects.volumes, budgets, random };
+    let Objects { volumes, devices, .. } = objects;
+    let sources = Sources { workloads, volumes, devices, budgets, random };
     plugins::in_tree(&sources, Arc::new(NoBinder))
 }
 

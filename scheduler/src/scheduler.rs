@@ -8,6 +8,7 @@ mod event_handlers;
 use crate::binding;
 use crate::cache::{Cache, Snapshot};
 use crate::configuration::Configuration;
+use crate::configuration::profile::DEFAULT_SCHEDULER;
 use crate::cycle::{self, Rotation};
 use crate::framework::{
     BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
@@ -15,6 +16,7 @@ use crate::framework::{
 };
 use crate::plugins::default_binder::DefaultBinder;
 use crate::plugins::default_selector::Workloads;
+use crate::plugins::dynamic_resources::{self, DynamicResources};
 use crate::plugins::volume_binding::{self, VolumeBinding};
 use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
@@ -76,6 +78,16 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
             args: Default::default(),
             sources: volume_binding::Sources::new(informers, pods(informers).lister()),
             writer: Some((client.clone(), env.clone())),
+        },
+        devices: DynamicResources {
+            args: Default::default(),
+            sources: dynamic_resources::Sources::new(informers),
+            random: env.random("scheduler/shares"),
+            writer: Some(dynamic_resources::Writer {
+                client: client.clone(),
+                env: env.clone(),
+                recorder: Recorder::new(client, DEFAULT_SCHEDULER, ""),
+            }),
         },
         budgets: informers.of().lister(),
         random: env.random("scheduler/preemption"),
@@ -192,7 +204,8 @@ impl Scheduler {
             Ok(decision) => self.reserve(&attempt, &mut state, &decision.node).map(|()| decision.node),
             Err(mut error) => {
                 let result = attempt.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
-                let evictions = self.evictions(&info, &result, &nominated);
+                let mut evictions = self.evictions(&info, &result, &nominated);
+                evictions.extend(result.writes);
                 Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) })
             }
         };
@@ -314,8 +327,8 @@ impl Scheduler {
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
     }
 
-    /// Adds the pod to the unschedulable queue, and writes the reason. A preempting pod stays in flight until its
-    /// evictions are written, so that the events of the deletions count for it.
+    /// Adds the pod to the unschedulable queue, and writes the reason. A pod that evicts others, or frees a claim, stays in
+    /// flight until that is written, so that the events that follow count for it.
     async fn handle_failure(&self, attempt: Attempt, failure: Failure) {
         let Attempt { mut queued, recorder, .. } = attempt;
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;

@@ -27,8 +27,15 @@ const RESERVED: &[(&str, &str, &str)] = &[
 ];
 
 /// Crates that read no clock and no file and open no connection, and what they would need for it.
-pub const PURE: &[&str] =
-    &["proto", "proto/component-helpers", "cel", "apiserver/patch", "apiserver/openapi", "kubelet-sim/stages"];
+pub const PURE: &[&str] = &[
+    "proto",
+    "proto/component-helpers",
+    "cel",
+    "apiserver/patch",
+    "apiserver/openapi",
+    "scheduler/device-allocation",
+    "kubelet-sim/stages",
+];
 const IMPURE: &[&str] = &["component-base", "client", "tokio", "futures", "hyper", "axum", "rustls", "tracing"];
 
 /// Crates for tests alone, and the members that may use them in product code because they are not released.

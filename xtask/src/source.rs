@@ -33,6 +33,7 @@ pub const CRATES: &[&str] = &[
     "controller-manager/cloud",
     "controller-manager/devices",
     "controller-manager",
+    "scheduler/device-allocation",
     "scheduler",
     "kubelet-sim/file-tree",
     "kubelet-sim/userland",

@@ -80,7 +80,7 @@ pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
         ("_==_", [a, b]) => a.equals(b, meter).map(Value::Bool),
         ("_!=_", [a, b]) => a.equals(b, meter).map(|same| Value::Bool(!same)),
         ("@in", [wanted, Value::List(list)]) => list.contains(wanted, meter).map(Value::Bool),
-        ("@in", [wanted, Value::Map(map)]) => {
+        ("@in", [wanted, Value::Map(map) | Value::Defaulting(map, _)]) => {
             Ok(Value::Bool(Key::of(wanted).is_some_and(|key| map.contains_key(&key))))
         }
         ("_[_]", [Value::Optional(_), _]) | ("_[?_]", _) => optional_index(&arguments[0], &arguments[1]),

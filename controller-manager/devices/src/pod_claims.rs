@@ -2,43 +2,16 @@
 //!
 //! Corresponds to k8s.io/dynamic-resource-allocation/resourceclaim.
 
+pub use component_helpers::device_claims::*;
+
 use client::{Informer, cached};
-use controller_base::controller_ref::is_controlled_by;
 use controller_base::pod;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Pod, PodResourceClaim};
-use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim, ResourceClaimConsumerReference};
+use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::resource::v1::ResourceClaimConsumerReference;
 
 /// Pods by the keys of the claims that they use.
 pub const PODS_BY_CLAIM: &str = "pod-resource-claim-index";
-
-/// The claim behind an entry of a pod's `spec.resourceClaims`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimName<'a> {
-    /// The pod names a claim, which other pods may use too.
-    Shared(&'a str),
-    /// The status names the claim that was made for the pod from a template.
-    Own(&'a str),
-    /// The status says that the pod needs no claim for this entry.
-    NotNeeded,
-    NotMade,
-}
-
-/// Returns the entries of the pod's `spec.resourceClaims`.
-pub fn entries(pod: &Pod) -> impl Iterator<Item = &PodResourceClaim> {
-    pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten())
-}
-
-pub fn claim_name<'a>(pod: &'a Pod, entry: &'a PodResourceClaim) -> ClaimName<'a> {
-    if let Some(name) = &entry.resource_claim_name {
-        return ClaimName::Shared(name);
-    }
-    let mut made = pod.status.iter().flat_map(|status| status.resource_claim_statuses.iter().flatten());
-    match made.find(|made| made.name == entry.name) {
-        Some(made) => made.resource_claim_name.as_deref().map_or(ClaimName::NotNeeded, ClaimName::Own),
-        None => ClaimName::NotMade,
-    }
-}
 
 /// Returns the name of the claim that the scheduler made for the pod's extended resources.
 fn extended_claim(pod: &Pod) -> Option<&str> {
@@ -69,26 +42,9 @@ pub fn is_done(pod: &Pod) -> bool {
     pod::is_terminal(pod) || (pod.is_deleting() && pod::node_name(pod).is_empty())
 }
 
-/// Returns true if the claim was made for this pod.
-pub fn is_for_pod(claim: &ResourceClaim, pod: &Pod) -> bool {
-    claim.namespace() == pod.namespace() && is_controlled_by(claim, pod.uid())
-}
-
-pub fn allocation(claim: &ResourceClaim) -> Option<&AllocationResult> {
-    claim.status.as_ref()?.allocation.as_ref()
-}
-
-pub fn consumers(claim: &ResourceClaim) -> &[ResourceClaimConsumerReference] {
-    claim.status.as_ref().and_then(|status| status.reserved_for.as_deref()).unwrap_or_default()
-}
-
 /// Returns true if a consumer of a claim is a pod.
 pub fn is_pod(consumer: &ResourceClaimConsumerReference) -> bool {
     consumer.api_group.as_deref().unwrap_or_default().is_empty() && consumer.resource == "pods"
-}
-
-pub fn is_reserved_for(claim: &ResourceClaim, pod: &Pod) -> bool {
-    consumers(claim).iter().any(|consumer| consumer.uid == pod.uid())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Tests with a stock `kubectl` that pods get claims from templates, that claims are reserved and released, and that pods leave
-//! tainted devices.
+//! Tests with a stock `kubectl` that the scheduler allocates devices to claims, that claims of templates come and go with their
+//! pods, and that pods leave tainted devices.
 
 use crate::program;
 use e2e::kubectl::Kubectl;
@@ -26,7 +26,7 @@ fn devices_are_claimed_released_and_tainted() {
     let cluster = Cluster::start(&Start { program: program(), directory, store, nodes: 1, port, flags: &[&flag] });
     let kubectl = cluster.kubectl();
     a_template_that_comes_late(&kubectl);
-    pods_start_with_their_devices(&kubectl);
+    a_second_pod_waits_for_the_device_of_the_first(&kubectl);
     a_claim_goes_with_its_pod(&kubectl);
     a_shared_claim_is_free_after_its_last_pod(&kubectl);
     a_tainted_device_loses_its_pods(&kubectl);
@@ -37,11 +37,29 @@ fn create(kubectl: &Kubectl, object: &Value) {
     kubectl.with_input("create -f -", &object.to_string()).succeeded();
 }
 
-fn request() -> Value {
-    json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}})
+/// Returns a request for one device, with `extra` in it.
+fn request(extra: &Value) -> Value {
+    let mut exactly = json!({"deviceClassName": "gpu.example.com"});
+    exactly.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    json!({"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
 }
 
-/// Creates a pod on the node, with a claim and a command.
+/// Creates a template of claims for one device.
+fn template(kubectl: &Kubectl, name: &str, extra: &Value) {
+    let template = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name},
+        "spec": {"metadata": {"labels": {"team": "vision"}}, "spec": request(extra)},
+    });
+    create(kubectl, &template);
+}
+
+/// Returns a selector of the device with this number.
+fn number(index: usize) -> Value {
+    let expression = format!("device.attributes['gpu.example.com'].index == {index}");
+    json!({"selectors": [{"cel": {"expression": expression}}]})
+}
+
+/// Creates a pod with a claim and a command.
 fn pod(kubectl: &Kubectl, name: &str, claim: &Value, command: &str) {
     let mut claim = claim.clone();
     claim["name"] = json!("gpu");
@@ -49,25 +67,13 @@ fn pod(kubectl: &Kubectl, name: &str, claim: &Value, command: &str) {
         "name": "c", "image": "busybox", "command": ["sh", "-c", command], "resources": {"claims": [{"name": "gpu"}]}
     });
     let spec = json!({
-        "nodeName": "gpu-0", "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
-        "resourceClaims": [claim],
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], "resourceClaims": [claim],
     });
     create(kubectl, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}));
 }
 
 fn from_template(template: &str) -> Value {
     json!({"resourceClaimTemplateName": template})
-}
-
-/// Allocates a device as a scheduler does, but reserves it for no pod.
-fn allocate(kubectl: &Kubectl, claim: &str, device: &str, tolerations: &Value) {
-    let finalizers = json!({"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}).to_string();
-    kubectl.ok_args(&["patch", "resourceclaim", claim, "--type=merge", "-p", &finalizers]);
-    let result = json!({
-        "request": "gpu", "driver": "gpu.example.com", "pool": "gpu-0", "device": device, "tolerations": tolerations
-    });
-    let status = json!({"status": {"allocation": {"devices": {"results": [result]}}}}).to_string();
-    kubectl.ok_args(&["patch", "resourceclaim", claim, "--subresource=status", "--type=merge", "-p", &status]);
 }
 
 /// Waits until the status of a pod names its claim, and returns the name.
@@ -97,15 +103,20 @@ fn recorded(kubectl: &Kubectl, pod: &str, reason: &str, message: &str) {
     wait::until(&format!("{pod} has an event {reason}: {message}"), || kubectl.ok(&line).contains(message));
 }
 
+/// Returns the device that a claim has.
+fn device(kubectl: &Kubectl, claim: &str) -> String {
+    kubectl.ok(&format!("get resourceclaim {claim} --output=jsonpath={{.status.allocation.devices.results[0].device}}"))
+}
+
+fn is_ready(kubectl: &Kubectl, pod: &str) {
+    kubectl.ok(&format!("wait --for=condition=Ready pod/{pod} --timeout=120s"));
+}
+
 fn a_template_that_comes_late(kubectl: &Kubectl) {
     pod(kubectl, "early", &from_template("gpus"), "sleep 3600");
     let missing = "PodResourceClaim gpu: resource claim template \"gpus\": resourceclaimtemplate.resource.k8s.io \"gpus\" not found";
     recorded(kubectl, "early", "FailedResourceClaimCreation", missing);
-    let template = json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"},
-        "spec": {"metadata": {"labels": {"team": "vision"}}, "spec": request()},
-    });
-    create(kubectl, &template);
+    template(kubectl, "gpus", &json!({}));
     let claim = claim_of(kubectl, "early");
     assert!(claim.starts_with("early-gpu-"), "{claim}");
     assert_eq!(
@@ -117,36 +128,36 @@ fn a_template_that_comes_late(kubectl: &Kubectl) {
         kubectl.ok_args(&["get", "resourceclaim", &claim, &format!("--output=jsonpath={owner}")]),
         "Pod/early gpu"
     );
+    let no_class = "0/1 nodes are available: request gpu: device class gpu.example.com does not exist.";
+    recorded(kubectl, "early", "FailedScheduling", no_class);
     assert_eq!(state(kubectl, &claim), "pending");
+    let expression = "device.driver == 'gpu.example.com'";
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    });
+    create(kubectl, &class);
+    is_ready(kubectl, "early");
+    assert_eq!((state(kubectl, &claim).as_str(), device(kubectl, &claim).as_str()), ("allocated,reserved", "gpu-0"));
     kubectl.ok("delete pod early --timeout=120s");
     becomes(kubectl, &claim, "");
 }
 
-/// A kubelet looks at a pod that waits for devices once in ten seconds, so all pods start together.
-fn pods_start_with_their_devices(kubectl: &Kubectl) {
-    let shared = json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": request()
-    });
-    create(kubectl, &shared);
-    allocate(kubectl, "shared", "gpu-0", &json!([]));
-    assert_eq!(state(kubectl, "shared"), "allocated");
-    for name in ["one", "two"] {
-        pod(kubectl, name, &json!({"resourceClaimName": "shared"}), "sleep 3600");
-    }
-    let tolerant = json!([{"key": "broken", "operator": "Exists", "effect": "NoExecute"}]);
-    for (name, device, tolerations, command) in [
-        ("brief", "gpu-3", json!([]), "sleep 1"),
-        ("stays", "gpu-1", tolerant, "sleep 3600"),
-        ("goes", "gpu-2", json!([]), "sleep 3600"),
-    ] {
-        pod(kubectl, name, &from_template("gpus"), command);
-        allocate(kubectl, &claim_of(kubectl, name), device, &tolerations);
-    }
-    kubectl.ok("wait --for=condition=Ready pod/one pod/two pod/stays pod/goes --timeout=120s");
-    assert_eq!(state(kubectl, "shared"), "allocated,reserved");
+fn a_second_pod_waits_for_the_device_of_the_first(kubectl: &Kubectl) {
+    template(kubectl, "last", &number(3));
+    pod(kubectl, "first", &from_template("last"), "sleep 3600");
+    is_ready(kubectl, "first");
+    pod(kubectl, "second", &from_template("last"), "sleep 3600");
+    let taken = "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    recorded(kubectl, "second", "FailedScheduling", taken);
+    kubectl.ok("delete pod first --timeout=120s");
+    is_ready(kubectl, "second");
+    assert_eq!(device(kubectl, &claim_of(kubectl, "second")), "gpu-3");
+    kubectl.ok("delete pod second --timeout=120s");
 }
 
 fn a_claim_goes_with_its_pod(kubectl: &Kubectl) {
+    pod(kubectl, "brief", &from_template("gpus"), "sleep 1");
     let claim = claim_of(kubectl, "brief");
     // The pod is there after its end, and its claim is not.
     kubectl.ok("wait --for=jsonpath={.status.phase}=Succeeded pod/brief --timeout=120s");
@@ -155,6 +166,15 @@ fn a_claim_goes_with_its_pod(kubectl: &Kubectl) {
 }
 
 fn a_shared_claim_is_free_after_its_last_pod(kubectl: &Kubectl) {
+    let shared = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": request(&json!({}))
+    });
+    create(kubectl, &shared);
+    for name in ["one", "two"] {
+        pod(kubectl, name, &json!({"resourceClaimName": "shared"}), "sleep 3600");
+    }
+    kubectl.ok("wait --for=condition=Ready pod/one pod/two --timeout=120s");
+    assert_eq!(state(kubectl, "shared"), "allocated,reserved");
     let pods = || {
         let names = kubectl.ok("get resourceclaim shared --output=jsonpath={.status.reservedFor[*].name}");
         let mut names: Vec<String> = names.split(' ').map(str::to_owned).collect();
@@ -173,6 +193,13 @@ fn a_shared_claim_is_free_after_its_last_pod(kubectl: &Kubectl) {
 }
 
 fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
+    let mut tolerant = number(1);
+    tolerant["tolerations"] = json!([{"key": "broken", "operator": "Exists", "effect": "NoExecute"}]);
+    template(kubectl, "tolerant", &tolerant);
+    template(kubectl, "sensitive", &number(2));
+    pod(kubectl, "stays", &from_template("tolerant"), "sleep 3600");
+    pod(kubectl, "goes", &from_template("sensitive"), "sleep 3600");
+    kubectl.ok("wait --for=condition=Ready pod/stays pod/goes --timeout=120s");
     let claim = claim_of(kubectl, "goes");
     let slice = "gpu-0-gpu.example.com";
     let taints = json!([{"key": "broken", "value": "fan", "effect": "NoExecute"}]);
@@ -185,5 +212,11 @@ fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
     kubectl.ok("wait --for=delete pod/goes --timeout=120s");
     becomes(kubectl, &claim, "");
     assert_eq!(kubectl.ok("get pod stays --output=jsonpath={.status.phase}{.metadata.deletionTimestamp}"), "Running");
-    kubectl.ok("delete pod stays --timeout=120s");
+    // Nobody else gets the device while it is tainted.
+    pod(kubectl, "late", &from_template("sensitive"), "sleep 3600");
+    recorded(kubectl, "late", "FailedScheduling", "1 cannot allocate all claims");
+    let heal = json!([{"op": "remove", "path": "/spec/devices/2/taints"}]).to_string();
+    kubectl.ok_args(&["patch", "resourceslice", slice, "--type=json", "-p", &heal]);
+    is_ready(kubectl, "late");
+    kubectl.ok("delete pod stays late --timeout=120s");
 }

@@ -77,7 +77,7 @@ fn every_filter_has_its_reason() {
         affine: 0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 node(s) didn't match Pod's node affinity/selector.
         daemon: 0/5 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 4 node(s) didn't satisfy plugin(s) [NodeAffinity].
         claim: 0/5 nodes are available: persistentvolumeclaim "data" not found.
-        dra: 0/5 nodes are available: this scheduler does not allocate resource claims.
+        dra: 0/5 nodes are available: could not find ResourceClaim "shop/d": object not found.
     "#]],
     );
 }
@@ -349,7 +349,7 @@ fn without_post_filter_plugins_there_is_no_further_message() {
         lines,
         &expect![[r#"
         0/3 nodes are available: persistentvolumeclaim "data" not found. not found (stays nominated)
-        0/3 nodes are available: this scheduler does not allocate resource claims. still not schedulable, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.
+        0/3 nodes are available: could not find ResourceClaim "shop/d": object not found. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.
     "#]],
     );
 }

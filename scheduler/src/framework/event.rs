@@ -5,6 +5,7 @@
 use crate::cache::NodeInfo;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
+use proto::kinds::api::resource::v1::ResourceClaim;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -26,6 +27,13 @@ pub enum ClusterEvent {
     ClaimChanged(Arc<PersistentVolumeClaim>),
     /// A volume, storage class, driver or capacity was added or updated.
     VolumesChanged,
+    /// A claim of devices was added, updated or deleted.
+    ResourceClaimChanged {
+        old: Option<Arc<ResourceClaim>>,
+        new: Option<Arc<ResourceClaim>>,
+    },
+    /// A class or a slice of devices was added or updated.
+    DevicesChanged,
     /// A pod in the queue was updated.
     PodUpdated {
         old: Arc<PodInfo>,

@@ -38,6 +38,7 @@ pub use waiting_pods::WaitingPods;
 use crate::cache::{NodeInfo, Snapshot};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
+use client::Action;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +126,8 @@ pub struct PostFilterResult {
     pub nomination: Nomination,
     /// Pods to evict.
     pub victims: Vec<Arc<PodInfo>>,
+    /// Other writes that may let the pod fit.
+    pub writes: Vec<Action>,
     /// Message about why the plugin cannot help; empty after a nomination.
     pub message: String,
 }

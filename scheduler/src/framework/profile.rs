@@ -139,19 +139,21 @@ impl Profile {
     }
 
     fn first_post_filter_result(&self, failed: &FailedCycle<'_>) -> PostFilterResult {
-        let (mut nomination, mut reasons) = (Nomination::Keep, Vec::new());
+        let (mut nomination, mut reasons, mut writes) = (Nomination::Keep, Vec::new(), Vec::new());
         for plugin in &self.post_filter {
-            match plugin.post_filter(failed) {
-                Err(message) => return PostFilterResult { message, ..PostFilterResult::default() },
-                Ok(result @ PostFilterResult { nomination: Nomination::Node(_), .. }) => return result,
-                Ok(PostFilterResult { nomination: Nomination::Clear, message, .. }) => {
-                    nomination = Nomination::Clear;
-                    reasons.push(message);
-                }
-                Ok(PostFilterResult { message, .. }) => reasons.push(message),
+            let mut result = match plugin.post_filter(failed) {
+                Ok(result) => result,
+                Err(message) => return PostFilterResult { message, writes, ..PostFilterResult::default() },
+            };
+            writes.append(&mut result.writes);
+            match result.nomination {
+                Nomination::Node(_) => return PostFilterResult { writes, ..result },
+                Nomination::Clear => nomination = Nomination::Clear,
+                Nomination::Keep => {}
             }
+            reasons.push(result.message);
         }
-        PostFilterResult { nomination, message: reasons.join(", "), ..PostFilterResult::default() }
+        PostFilterResult { nomination, message: reasons.join(", "), writes, ..PostFilterResult::default() }
     }
 
     pub fn run_score(

@@ -58,7 +58,7 @@ impl PostFilter for DefaultPreemption {
         let (candidates, rejections) = self.candidates(failed);
         if let Some(best) = choose(candidates) {
             let nomination = Nomination::Node(best.node);
-            return Ok(PostFilterResult { nomination, victims: best.victims, message: String::new() });
+            return Ok(PostFilterResult { nomination, victims: best.victims, ..PostFilterResult::default() });
         }
         let others = Some(Rejection::unresolvable(NAME, "Preemption is not helpful for scheduling"));
         let diagnosis = Diagnosis { rejections, others, ..Diagnosis::default() };
@@ -66,7 +66,7 @@ impl PostFilter for DefaultPreemption {
         Ok(PostFilterResult {
             nomination: Nomination::Clear,
             message: format!("preemption: {error}"),
-            victims: Vec::new(),
+            ..PostFilterResult::default()
         })
     }
 }

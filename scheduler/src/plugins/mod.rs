@@ -28,6 +28,7 @@ use crate::framework::{Bind, Plugin, Points, Registry};
 use client::Lister;
 use component_base::rng::Random;
 use default_selector::Workloads;
+use dynamic_resources::DynamicResources;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use std::sync::Arc;
 use volume_binding::VolumeBinding;
@@ -37,6 +38,7 @@ use volume_binding::VolumeBinding;
 pub struct Sources {
     pub workloads: Workloads,
     pub volumes: VolumeBinding,
+    pub devices: DynamicResources,
     pub budgets: Lister<PodDisruptionBudget>,
     /// Chooses the node at which preemption begins its search.
     pub random: Random,
@@ -61,9 +63,6 @@ fn add_plain(registry: &mut Registry) {
     registry.add("TaintToleration", |_| made(taint_toleration::TaintToleration, |p, points| points.filter(p).score(p)));
     registry.add("NodePorts", |_| made(node_ports::NodePorts, |p, points| points.pre_filter(p).filter(p)));
     registry.add("ImageLocality", |_| made(image_locality::ImageLocality, |p, points| points.score(p)));
-    registry.add("DynamicResources", |_| {
-        made(dynamic_resources::DynamicResources, |p, points| points.pre_filter(p).post_filter(p))
-    });
 }
 
 /// Adds plugins whose scores depend on arguments.
@@ -93,6 +92,14 @@ fn add_stateful(registry: &mut Registry, sources: &Sources) {
     registry.add("VolumeBinding", move |args| {
         let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p))
+    });
+    let devices = sources.devices.clone();
+    registry.add("DynamicResources", move |args| {
+        let plugin = DynamicResources { args: args::of(args)?, ..devices.clone() };
+        made(plugin, |p, points| {
+            let filtering = points.pre_enqueue(p).pre_filter(p).filter(p).post_filter(p);
+            filtering.pre_score(p).score(p).reserve(p).pre_bind(p)
+        })
     });
     let workloads = sources.workloads.clone();
     registry.add("PodTopologySpread", move |args| {

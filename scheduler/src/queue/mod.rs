@@ -84,6 +84,8 @@ pub struct SchedulingQueue {
     backoff: BTreeMap<BackoffKey, String>,
     error_backoff: BTreeMap<BackoffKey, String>,
     unschedulable: BTreeSet<(Instant, String)>,
+    /// Pods that a PreEnqueue plugin rejects.
+    gated: BTreeSet<String>,
     /// Every pod in the queue, by uid.
     pods: BTreeMap<String, (QueuedPod, QueuePosition)>,
     /// Pods in a scheduling or binding cycle, by uid, with the number of events before the cycle began.
@@ -104,6 +106,7 @@ impl SchedulingQueue {
             backoff: BTreeMap::new(),
             error_backoff: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
+            gated: BTreeSet::new(),
             pods: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             recent: BTreeMap::new(),
@@ -187,18 +190,19 @@ impl SchedulingQueue {
         if may_fit { self.requeue(queued, now) } else { self.put(queued, QueuePosition::Unschedulable(now)) }
     }
 
-    /// Tries unschedulable pods again that the event may help.
+    /// Tries unschedulable and gated pods again that the event may help.
     pub fn on_event(&mut self, event: &ClusterEvent, now: Instant) {
         self.on_event_for(event, now, |_| true);
     }
 
-    /// Tries unschedulable pods again that the event may help and that `concerns` selects.
+    /// Tries unschedulable and gated pods again that the event may help and that `concerns` selects.
     pub fn on_event_for(&mut self, event: &ClusterEvent, now: Instant, concerns: impl Fn(&PodInfo) -> bool) {
         let may_fit = |uid: &&String| {
             let (queued, _) = &self.pods[*uid];
             concerns(&queued.info) && self.profiles.may_become_schedulable(&queued.rejected_by, &queued.info, event)
         };
-        let uids: Vec<String> = self.unschedulable.iter().map(|(_, uid)| uid).filter(may_fit).cloned().collect();
+        let uids: Vec<String> =
+            self.unschedulable.iter().map(|(_, uid)| uid).chain(&self.gated).filter(may_fit).cloned().collect();
         for uid in uids {
             if let Some((queued, _)) = self.take(&uid) {
                 self.requeue(queued, now);
@@ -245,8 +249,7 @@ impl SchedulingQueue {
     /// Returns the numbers of active, backed-off, unschedulable and gated pods.
     pub fn lengths(&self) -> [usize; 4] {
         let backoff = self.backoff.len() + self.error_backoff.len();
-        let [active, unschedulable] = [self.active.len(), self.unschedulable.len()];
-        [active, backoff, unschedulable, self.pods.len() - active - backoff - unschedulable]
+        [self.active.len(), backoff, self.unschedulable.len(), self.gated.len()]
     }
 
     /// Returns a pod of the queue.
@@ -338,7 +341,7 @@ impl SchedulingQueue {
             QueuePosition::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
             QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
             QueuePosition::Unschedulable(since) => drop(self.unschedulable.insert((since, uid.clone()))),
-            QueuePosition::Gated => {}
+            QueuePosition::Gated => drop(self.gated.insert(uid.clone())),
         }
         self.pods.insert(uid, (queued, position));
     }
@@ -350,7 +353,7 @@ impl SchedulingQueue {
             QueuePosition::Backoff(key) => drop(self.backoff.remove(&key)),
             QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
             QueuePosition::Unschedulable(since) => drop(self.unschedulable.remove(&(since, uid.to_owned()))),
-            QueuePosition::Gated => {}
+            QueuePosition::Gated => drop(self.gated.remove(uid)),
         }
         Some((queued, position))
     }

@@ -8,6 +8,7 @@ use crate::pod_info::PodInfo;
 use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
 use std::sync::Arc;
 
@@ -27,6 +28,30 @@ impl Scheduler {
         self.on_storage::<StorageClass>(informers);
         self.on_storage::<CSIDriver>(informers);
         self.on_storage::<CSIStorageCapacity>(informers);
+        let handler = self.clone();
+        informers.of::<ResourceClaim>().on_event(move |event| handler.on_resource_claim(event));
+        self.on_devices::<DeviceClass>(informers);
+        self.on_devices::<ResourceSlice>(informers);
+    }
+
+    fn on_devices<T: Kind>(self: &Arc<Self>, informers: &Informers) {
+        let handler = self.clone();
+        informers.of::<T>().on_event(move |event| match event {
+            // A resync repeats the same version.
+            Event::Updated { old, new } if old.resource_version() == new.resource_version() => {}
+            Event::Deleted(_) => {}
+            _ => handler.move_pods(&ClusterEvent::DevicesChanged),
+        });
+    }
+
+    fn on_resource_claim(&self, event: &Event<ResourceClaim>) {
+        let (old, new) = match event.clone() {
+            Event::Added(new) => (None, Some(new)),
+            Event::Updated { old, new } if old.resource_version() == new.resource_version() => return,
+            Event::Updated { old, new } => (Some(old), Some(new)),
+            Event::Deleted(old) => (Some(old), None),
+        };
+        self.move_pods(&ClusterEvent::ResourceClaimChanged { old, new });
     }
 
     fn on_storage<T: Kind>(self: &Arc<Self>, informers: &Informers) {

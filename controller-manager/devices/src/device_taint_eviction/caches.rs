@@ -2,8 +2,8 @@
 //!
 //! Corresponds to the listers of pkg/controller/devicetainteviction/device_taint_eviction.go.
 
-use super::eviction::{Observed, devices, pool_key, selects};
-use crate::pod_claims::{claim_keys, consumers, is_pod};
+use super::eviction::{Observed, pool_key, selects};
+use crate::pod_claims::{claim_keys, consumers, devices, is_pod};
 use client::{Lister, cached};
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;

@@ -3,9 +3,9 @@
 //! Corresponds to Run and the handle functions in pkg/controller/devicetainteviction/device_taint_eviction.go.
 
 use super::caches::{BY_POOL, Caches, users};
-use super::eviction::{Observed, devices, evicting_rules, eviction, pool_key};
+use super::eviction::{Observed, evicting_rules, eviction, pool_key};
 use super::rule_status::{RuleReconciler, RuleStatus};
-use crate::pod_claims::{claim_keys, entries};
+use crate::pod_claims::{claim_keys, devices, entries};
 use client::reconcile::{Actor, Reconciler};
 use client::{Action, ApplyError, Event, Informer, Plan, WorkQueue, apply};
 use controller_base::context::Running;

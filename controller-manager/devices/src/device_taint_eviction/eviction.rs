@@ -5,7 +5,8 @@
 //! Deviation: a toleration without an effect tolerates NoExecute taints too, as the API's documentation says. Kubernetes v1.36
 //! evicts such pods.
 
-use crate::pod_claims::{ClaimName, allocation, claim_name, entries, is_for_pod, is_reserved_for};
+use crate::pod_claims::{ClaimName, claim_name, devices, entries, is_for_pod, is_reserved_for};
+use component_helpers::scheduling::tolerations::tolerates_device;
 use controller_base::eviction::Eviction;
 use controller_base::{clock, pod};
 use jiff::Timestamp;
@@ -35,12 +36,6 @@ pub struct Observed {
 /// Returns the key of a driver's pool.
 pub fn pool_key(driver: &str, pool: &str) -> String {
     format!("{driver}/{pool}")
-}
-
-/// Returns the devices that are allocated to the claim.
-pub fn devices(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceRequestAllocationResult> {
-    let devices = allocation(claim).and_then(|allocation| allocation.devices.as_ref());
-    devices.into_iter().flat_map(|devices| devices.results.iter().flatten())
 }
 
 pub fn eviction(observed: &Observed) -> Eviction {
@@ -116,7 +111,7 @@ fn taint_end(taint: &DeviceTaint, tolerations: &[DeviceToleration], created: Tim
         return None;
     }
     let added = taint.time_added.as_ref().map_or(created, |time| time.0);
-    let tolerated = || tolerations.iter().filter(|toleration| tolerates(toleration, taint));
+    let tolerated = || tolerations.iter().filter(|toleration| tolerates_device(toleration, taint));
     if tolerated().any(|toleration| toleration.toleration_seconds.is_none()) {
         return None;
     }
@@ -126,18 +121,6 @@ fn taint_end(taint: &DeviceTaint, tolerations: &[DeviceToleration], created: Tim
 
 fn created<K: Kind>(object: &K) -> Timestamp {
     object.metadata().creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
-}
-
-fn tolerates(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
-    let is_for = |own: &Option<String>, wanted: &str| own.as_deref().is_none_or(|own| own.is_empty() || own == wanted);
-    let value = |text: &Option<String>| text.clone().unwrap_or_default();
-    is_for(&toleration.effect, &taint.effect)
-        && is_for(&toleration.key, &taint.key)
-        && match toleration.operator.as_deref().unwrap_or_default() {
-            "" | "Equal" => value(&toleration.value) == value(&taint.value),
-            "Exists" => true,
-            _ => false,
-        }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Corresponds to maybeUpdateRuleStatus in pkg/controller/devicetainteviction/device_taint_eviction.go.
 
 use super::caches::{Caches, users};
-use super::eviction::{NO_EXECUTE, devices, evicting_rules, selects};
+use super::eviction::{NO_EXECUTE, evicting_rules, selects};
+use crate::pod_claims::devices;
 use client::reconcile::Reconciler;
 use client::{Action, Event, Patch, Plan, WorkQueue};
 use controller_base::clock;

@@ -5,16 +5,13 @@
 //! Deviation: a consumer that is no pod keeps its reservation. Kubernetes then fails to sync the claim for ever, so that
 //! the reservations of pods are not released either.
 
-use crate::pod_claims::{allocation, consumers, is_done};
+use crate::pod_claims::{FINALIZER, allocation, consumers, has_finalizer, is_done};
 use client::{Action, DeleteOptions, Plan};
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::ResourceClaim;
 use std::sync::Arc;
-
-/// Finalizer of a claim that is allocated.
-pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// Whether a consumer still needs the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +38,9 @@ pub fn plan(observed: &Observed) -> Plan {
     let valid = consumers(claim).iter().zip(&observed.needs).filter(|(_, need)| **need != Need::Over);
     let valid: Vec<_> = valid.map(|(consumer, _)| consumer.clone()).collect();
     let is_unused = valid.is_empty();
-    let has_finalizer = claim.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
     let is_released = valid.len() < consumers(claim).len();
     // An allocated claim that was never used is left alone: a scheduler may be about to reserve it.
-    let deallocates = has_finalizer && is_unused && (is_released || claim.is_deleting());
+    let deallocates = has_finalizer(claim) && is_unused && (is_released || claim.is_deleting());
     let mut freed = claim.clone();
     if is_released || (deallocates && allocation(claim).is_some()) {
         let status = freed.status.get_or_insert_default();

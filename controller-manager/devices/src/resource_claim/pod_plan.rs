@@ -9,13 +9,16 @@
 //!   ... the pod is bound without a scheduler   reserve the claim for the pod
 //! ```
 
-use crate::pod_claims::{ClaimName, allocation, claim_name, consumers, entries, is_done, is_for_pod, is_reserved_for};
+use crate::pod_claims::{
+    ClaimName, MAX_CONSUMERS, allocation, claim_name, consumer, consumers, entries, is_done, is_for_pod,
+    is_reserved_for,
+};
 use client::{Action, Patch, Plan};
 use controller_base::controller_ref::controller_ref;
 use controller_base::{actions, pod};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodResourceClaim};
-use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate};
+use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use proto::kinds::metav1::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,8 +32,6 @@ const FAILED: &str = "FailedResourceClaimCreation";
 const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The most characters of a name before the generated ones: 63 less five characters and a dash.
 const MAX_BASE: usize = 57;
-/// The most consumers of a claim, as the API server allows.
-const MAX_CONSUMERS: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -167,13 +168,7 @@ fn reservations(observed: &Observed) -> Vec<Action> {
 
 fn reserve(pod: &Pod, claim: &ResourceClaim) -> Action {
     let mut reserved = claim.clone();
-    let consumer = ResourceClaimConsumerReference {
-        api_group: None,
-        resource: "pods".to_owned(),
-        name: pod.name().to_owned(),
-        uid: pod.uid().to_owned(),
-    };
-    reserved.status.get_or_insert_default().reserved_for.get_or_insert_default().push(consumer);
+    reserved.status.get_or_insert_default().reserved_for.get_or_insert_default().push(consumer(pod));
     Action::update_status(&reserved)
 }
 

@@ -1,18 +1,30 @@
-//! Tolerations: matches the tolerations of a pod against the taints of a node.
+//! Tolerations: matches the tolerations of a pod against the taints of a node, and those of a claim against a device's.
 //!
-//! Corresponds to k8s.io/component-helpers/scheduling/corev1/helpers.go.
+//! Corresponds to k8s.io/component-helpers/scheduling/corev1/helpers.go, and to ToleratesTaint of
+//! k8s.io/dynamic-resource-allocation/resourceclaim.
 
 use proto::kinds::api::core::v1::{Taint, Toleration};
+use proto::kinds::api::resource::v1::{DeviceTaint, DeviceToleration};
 
 /// Returns whether a toleration matches a taint. An empty key or effect matches all.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
-    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
-        return false;
-    }
-    match toleration.operator.as_deref() {
-        None | Some("" | "Equal") => text(&toleration.value) == text(&taint.value),
+    let Toleration { effect, key, operator, value, .. } = toleration;
+    is_for(effect, &taint.effect) && is_for(key, &taint.key) && has_value(operator, value, &taint.value)
+}
+
+/// Returns whether a claim's toleration matches the taint of a device. An empty key or effect matches all.
+pub fn tolerates_device(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
+    let DeviceToleration { effect, key, operator, value, .. } = toleration;
+    is_for(effect, &taint.effect) && is_for(key, &taint.key) && has_value(operator, value, &taint.value)
+}
+
+fn is_for(own: &Option<String>, wanted: &str) -> bool {
+    own.as_deref().is_none_or(|own| own.is_empty() || own == wanted)
+}
+
+fn has_value(operator: &Option<String>, own: &Option<String>, wanted: &Option<String>) -> bool {
+    match operator.as_deref() {
+        None | Some("" | "Equal") => own.as_deref().unwrap_or_default() == wanted.as_deref().unwrap_or_default(),
         Some("Exists") => true,
         _ => false,
     }

@@ -2,11 +2,11 @@
 //!
 //! Corresponds to ValidateCSIDriverName, validatePoolName, validateQualifiedName and validateUID.
 
+use cel::device::MAX_DRIVER_BYTES;
 use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 
-pub const MAX_DRIVER_BYTES: usize = 63;
 const MAX_POOL_BYTES: usize = 253;
 const MAX_IDENTIFIER_BYTES: usize = 32;
 /// Maximum length of a domain, a slash and an identifier.

@@ -5,6 +5,7 @@
 use super::identifiers::{self, MAX_QUALIFIED_BYTES};
 use super::{Context, binding_conditions, by_name, capacity, check_each, check_each_entry, check_each_unique, taint};
 use crate::validation::pod::affinity::node_selector;
+use cel::device::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES};
 use field_checks::at::{At, Errors};
 use proto::meta::names;
 use serde_json::{Value, json};
@@ -15,8 +16,6 @@ const MAX_LARGE_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 const MAX_COUNTERS: usize = 32;
 const MAX_CONSUMED_SETS: usize = 2;
-pub const MAX_ATTRIBUTES: usize = 32;
-pub const MAX_ATTRIBUTE_BYTES: usize = 64;
 const MAX_TAINTS: usize = 16;
 const MAX_LABEL_BYTES: usize = 63;
 

@@ -1,0 +1,42 @@
+//! `Allocator`: the devices that there are and those that are taken, for the claims of one pod on any node.
+//!
+//! Corresponds to Allocator of k8s.io/dynamic-resource-allocation/structured.
+
+use crate::allocated::AllocatedState;
+use crate::demand::{Classes, Demand, Supply};
+use crate::pool::{PoolState, Reach};
+use crate::refusal::Refusal;
+use crate::result;
+use crate::search::Search;
+use crate::selectors::Selectors;
+use crate::slices::Slices;
+use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default)]
+pub struct Allocator {
+    pub slices: Arc<Slices>,
+    pub allocated: Arc<AllocatedState>,
+    /// The classes that the claims name.
+    pub classes: Classes,
+    pub selectors: Arc<Selectors>,
+}
+
+impl Allocator {
+    /// Returns an allocation for each claim, with devices that the node can use, or the reason why there is none.
+    pub fn allocate(&self, node: &Node, claims: &[Arc<ResourceClaim>]) -> Result<Vec<AllocationResult>, Refusal> {
+        let reach = Reach::of(&self.slices, node);
+        let Self { classes, selectors, allocated, .. } = self;
+        let supply = Supply { reach: &reach, classes, selectors, allocated };
+        let demands: Vec<Demand<'_>> =
+            claims.iter().map(|claim| Demand::of(claim, &supply)).collect::<Result<_, _>>()?;
+        match Search::new(&supply, demands).run()? {
+            Some(found) => Ok(result::build(&found, &reach, node)),
+            None if reach.pools.iter().any(|pool| matches!(pool.state, PoolState::Invalid(_))) => {
+                Err(Refusal::InvalidPools)
+            }
+            None => Err(Refusal::NotEnough),
+        }
+    }
+}
