@@ -8,7 +8,7 @@ use crate::framework::{
     assembly,
 };
 use crate::plugins::default_selector::Workloads;
-use crate::plugins::dynamic_resources::{self, DynamicResources};
+use crate::plugins::dynamic_resources::{self, DeviceClasses, DynamicResources};
 use crate::plugins::volume_binding::{self, VolumeBinding};
 use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
@@ -63,7 +63,7 @@ impl Default for Objects {
             assumed: Default::default(),
         };
         let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
-        let sources = dynamic_resources::Sources::of(none(), none(), none());
+        let sources = dynamic_resources::Sources::of(none(), DeviceClasses::of([]), none());
         let devices = DynamicResources { args: Default::default(), sources, random: Random::from_seed(1, "shares"), writer: None };
         Self { replica_sets: Vec::new(), volumes, devices, budgets: Vec::new() }
     }

@@ -402,6 +402,9 @@ impl State {
         if !target.namespace.is_empty() {
             meta["namespace"] = json!(target.namespace);
         }
+        if let (None, Some(start)) = (meta["name"].as_str(), meta["generateName"].as_str()) {
+            meta["name"] = json!(format!("{start}{}", self.revision + 1));
+        }
         let name = meta["name"].as_str().unwrap_or_default().to_owned();
         if self.existing(target, &name).is_ok() {
             return Err(Status::already_exists("", &target.collection, &name));

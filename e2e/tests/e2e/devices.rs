@@ -30,6 +30,7 @@ fn devices_are_claimed_released_and_tainted() {
     a_claim_goes_with_its_pod(&kubectl);
     a_shared_claim_is_free_after_its_last_pod(&kubectl);
     a_tainted_device_loses_its_pods(&kubectl);
+    an_extended_resource_is_backed_by_a_class(&kubectl);
     cluster.stop();
 }
 
@@ -219,4 +220,23 @@ fn a_tainted_device_loses_its_pods(kubectl: &Kubectl) {
     kubectl.ok_args(&["patch", "resourceslice", slice, "--type=json", "-p", &heal]);
     is_ready(kubectl, "late");
     kubectl.ok("delete pod stays late --timeout=120s");
+}
+
+/// The pod knows nothing of claims.
+fn an_extended_resource_is_backed_by_a_class(kubectl: &Kubectl) {
+    let class = json!({"spec": {"extendedResourceName": "example.com/gpu"}}).to_string();
+    kubectl.ok_args(&["patch", "deviceclass", "gpu.example.com", "--type=merge", "-p", &class]);
+    let container = json!({
+        "name": "c", "image": "busybox", "command": ["sleep", "3600"],
+        "resources": {"requests": {"example.com/gpu": "2"}, "limits": {"example.com/gpu": "2"}}
+    });
+    let spec = json!({"terminationGracePeriodSeconds": 0, "containers": [container]});
+    create(kubectl, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": spec}));
+    is_ready(kubectl, "old");
+    let line = "get pod old --output=jsonpath={.status.extendedResourceClaimStatus.resourceClaimName}";
+    let claim = kubectl.ok(line);
+    assert!(claim.starts_with("old-extended-resources-"), "{claim}");
+    assert_eq!(state(kubectl, &claim), "allocated,reserved");
+    kubectl.ok("delete pod old --timeout=120s");
+    becomes(kubectl, &claim, "");
 }

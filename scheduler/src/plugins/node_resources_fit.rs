@@ -7,6 +7,7 @@ use crate::configuration::args::NodeResourcesFitArgs;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event};
 use crate::plugins::resource_allocation::CountedResources;
 use crate::plugins::scoring_strategy::Strategy;
+use crate::plugins::dynamic_resources::{BACKED, Backed};
 use crate::pod_info::PodInfo;
 use component_helpers::scheduling::requests::Resources;
 use std::borrow::Cow;
@@ -36,8 +37,14 @@ impl NodeResourcesFit {
         group.is_some_and(|group| is_ignored || self.ignored_groups.iter().any(|ignored| ignored == group))
     }
 
-    /// Returns the reasons for which the pod does not fit, each with true if it would not fit on the empty node either.
-    fn insufficient(&self, requests: &Resources, node: &NodeInfo) -> Vec<(Cow<'static, str>, bool)> {
+    /// Returns the reasons for which the pod does not fit, each with true if it would not fit on the empty node either. A
+    /// resource that devices back is not asked of nodes that do not count it.
+    fn insufficient(
+        &self,
+        requests: &Resources,
+        node: &NodeInfo,
+        backed: Option<&Backed>,
+    ) -> Vec<(Cow<'static, str>, bool)> {
         let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
         let (all, used) = (&node.allocatable, &node.requested);
         if used.pods + 1 > all.pods {
@@ -52,7 +59,8 @@ impl NodeResourcesFit {
         check("memory", requests.memory, all.memory, used.memory);
         let storage = (requests.ephemeral_storage, all.ephemeral_storage, used.ephemeral_storage);
         check("ephemeral-storage", storage.0, storage.1, storage.2);
-        for (name, wanted) in requests.scalar.iter().filter(|(name, _)| !self.ignores(name)) {
+        let is_backed = |name: &str| backed.is_some_and(|Backed(names)| names.contains(name)) && all.get(name) == 0;
+        for (name, wanted) in requests.scalar.iter().filter(|(name, _)| !self.ignores(name) && !is_backed(name)) {
             check(name, *wanted, all.get(name), used.get(name));
         }
         missing
@@ -72,13 +80,15 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::AssignedPodDeleted(_) => true, // every pod counts against the node's limit of pods
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
             ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
-            ClusterEvent::NodeAdded(node) => self.insufficient(&pod.requests, &event::empty_node_info(node)).is_empty(),
+            ClusterEvent::NodeAdded(node) => self.insufficient(&pod.requests, &event::empty_node_info(node), None).is_empty(),
             ClusterEvent::NodeUpdated { old, new } => {
                 let (old, new) = (event::empty_node_info(old), event::empty_node_info(new));
                 let grown =
                     new.allocatable.pods > old.allocatable.pods || asks_for_more(&new.allocatable, &old.allocatable);
-                grown && self.insufficient(&pod.requests, &new).is_empty()
+                grown && self.insufficient(&pod.requests, &new, None).is_empty()
             }
+            // A class may begin to back a resource.
+            ClusterEvent::DevicesChanged => !pod.requests.scalar.is_empty(),
             _ => false,
         }
     }
@@ -91,8 +101,8 @@ impl PreFilter for NodeResourcesFit {
 }
 
 impl Filter for NodeResourcesFit {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let missing = self.insufficient(&pod.requests, node);
+    fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        let missing = self.insufficient(&pod.requests, node, state.read(BACKED));
         if missing.is_empty() {
             return Ok(());
         }

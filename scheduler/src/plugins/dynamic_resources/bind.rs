@@ -3,13 +3,15 @@
 //! Corresponds to PreBind, bindClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go.
 
 use super::binding_conditions::{self, TIMEOUT};
+use super::extended::{self, ExtendedClaim};
 use super::pod_claims::PodClaims;
 use super::tracked_claims::TrackedClaims;
 use crate::pod_info::PodInfo;
-use client::{Client, Error, EventSpec, EventType, Patch, PatchOptions, Recorder, Regarding};
+use client::{Client, DeleteOptions, Error, EventSpec, EventType, Patch, PatchOptions, Recorder, Regarding};
 use component_base::env::Env;
 use component_helpers::device_claims::{FINALIZER, allocation, consumer, has_finalizer, is_reserved_for};
 use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
 use proto::kinds::metav1::Time;
 use serde_json::json;
@@ -51,10 +53,37 @@ pub async fn bind(
         tracked.written(written.clone());
         claims.findings.lock().written.insert(number, written);
     }
+    if let Some((extended, allocation)) = &claims.chosen {
+        bind_extended(writer, tracked, claims, pod, extended, allocation).await?;
+    }
     if claims.newest().iter().any(|claim| binding_conditions::are_awaited(claim)) {
         wait(writer, tracked, claims, pod, node).await?;
     }
     Ok(())
+}
+
+/// Makes the claim of the pod's extended resources, and names it in the pod's status.
+async fn bind_extended(
+    writer: &Writer,
+    tracked: &TrackedClaims,
+    claims: &PodClaims,
+    pod: &PodInfo,
+    extended: &ExtendedClaim,
+    allocation: &AllocationResult,
+) -> Result<(), String> {
+    let api = writer.client.api::<ResourceClaim>(pod.namespace());
+    let created = api.create(&extended::to_create(&extended.claim)).await;
+    let created = created.map_err(|error| format!("create claim for extended resources {}: {error}", pod.key))?;
+    claims.findings.lock().extended = Some(Arc::new(created.clone()));
+    let written = Arc::new(bind_claim(writer, &created, Some(allocation), pod).await?);
+    tracked.written(written.clone());
+    tracked.release(&extended.claim);
+    claims.findings.lock().extended = Some(written.clone());
+    let status = json!({"requestMappings": extended.mappings, "resourceClaimName": written.name()});
+    let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"extendedResourceClaimStatus": status}});
+    let pods = writer.client.api::<Pod>(pod.namespace());
+    let patched = pods.patch_status(pod.pod.name(), &Patch::Strategic(patch), &PatchOptions::default()).await;
+    patched.map(drop).map_err(|error| format!("update pod {} ExtendedResourceClaimStatus: {error}", pod.key))
 }
 
 async fn bind_claim(
@@ -152,9 +181,26 @@ fn are_ready(writer: &Writer, tracked: &TrackedClaims, claims: &PodClaims) -> Re
     Ok(true)
 }
 
+/// Deletes the claim of extended resources that are not used. If that fails, PostFilter of the next attempt does it.
+async fn delete(client: &Client, claim: &ResourceClaim) -> Result<(), Error> {
+    let api = client.api::<ResourceClaim>(claim.namespace());
+    let mut present = api.get(claim.name()).await?;
+    present.metadata.finalizers.iter_mut().for_each(|all| all.retain(|finalizer| finalizer != FINALIZER));
+    api.update(&present).await?;
+    api.delete(claim.name(), &DeleteOptions::with_uid(claim.uid())).await
+}
+
 /// Takes back the reservations of a pod that is not bound. What cannot be written now, the next attempt uses, or the
 /// controller of claims removes after the pod.
 pub fn unreserve(writer: &Writer, claims: &PodClaims, pod: &PodInfo) {
+    if let Some(made) = claims.findings.lock().extended.take() {
+        let client = writer.client.clone();
+        writer.env.spawn(async move {
+            if let Err(error) = delete(&client, &made).await {
+                tracing::warn!(claim = made.key(), %error, "not deleted");
+            }
+        });
+    }
     for claim in claims.newest() {
         if allocation(&claim).is_none() || !is_reserved_for(&claim, &pod.pod) {
             continue;

@@ -10,6 +10,7 @@
 
 mod bind;
 mod binding_conditions;
+mod extended;
 mod pod_claims;
 #[cfg(test)]
 mod tests;
@@ -25,15 +26,18 @@ use crate::framework::{
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 pub use bind::Writer;
-use client::{Action, Informers, Lister};
+use client::{Action, DeleteOptions, Informers, Lister};
 use component_base::rng::Random;
 use component_helpers::device_claims::{FINALIZER, allocation, consumers, has_finalizer};
 use component_helpers::scheduling::node_selector::selector_matches;
 use device_allocation::{Allocator, MAX_ALTERNATIVES, Selectors, Slices, alternatives, assign_share_ids};
+use extended::ExtendedResources;
+pub use extended::{BACKED, Backed, DeviceClasses};
 use parking_lot::Mutex;
-use pod_claims::PodClaims;
+use pod_claims::{NodeAllocation, PodClaims};
 use proto::Kind;
-use proto::kinds::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim, ResourceSlice};
 use std::sync::Arc;
 use tracked_claims::TrackedClaims;
 
@@ -43,7 +47,9 @@ const NAME: &str = "DynamicResources";
 #[derive(Clone)]
 pub struct Sources {
     claims: Arc<TrackedClaims>,
-    classes: Lister<DeviceClass>,
+    /// The claims without the scheduler's own writes.
+    cached_claims: Lister<ResourceClaim>,
+    classes: DeviceClasses,
     slices: Lister<ResourceSlice>,
     /// The slices, arranged; `None` after a change.
     arranged: Arc<Mutex<Arranged>>,
@@ -59,7 +65,7 @@ struct Arranged {
 impl Sources {
     pub fn new(informers: &Informers) -> Self {
         let (claims, slices) = (informers.of::<ResourceClaim>(), informers.of::<ResourceSlice>());
-        let sources = Self::of(claims.lister(), informers.of().lister(), slices.lister());
+        let sources = Self::of(claims.lister(), DeviceClasses::new(&informers.of()), slices.lister());
         let tracked = sources.claims.clone();
         claims.on_event(move |event| tracked.on_event(event));
         let arranged = sources.arranged.clone();
@@ -67,9 +73,9 @@ impl Sources {
         sources
     }
 
-    pub fn of(claims: Lister<ResourceClaim>, classes: Lister<DeviceClass>, slices: Lister<ResourceSlice>) -> Self {
-        let claims = Arc::new(TrackedClaims::new(claims));
-        Self { claims, classes, slices, arranged: Arc::default(), selectors: Arc::default() }
+    pub fn of(claims: Lister<ResourceClaim>, classes: DeviceClasses, slices: Lister<ResourceSlice>) -> Self {
+        let (claims, cached_claims) = (Arc::new(TrackedClaims::new(claims.clone())), claims);
+        Self { claims, cached_claims, classes, slices, arranged: Arc::default(), selectors: Arc::default() }
     }
 
     fn slices(&self) -> Arc<Slices> {
@@ -102,7 +108,10 @@ impl Plugin for DynamicResources {
         match event {
             ClusterEvent::ResourceClaimChanged { old, new } => self.claim_may_help(pod, old.as_deref(), new.as_deref()),
             ClusterEvent::DevicesChanged | ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
+            ClusterEvent::NodeUpdated { old, new } => {
+                let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
+                old.metadata.labels != new.metadata.labels || allocatable(old) != allocatable(new)
+            }
             ClusterEvent::PodUpdated { new, .. } => {
                 let made = |pod: &PodInfo| pod.pod.status.as_ref().and_then(|it| it.resource_claim_statuses.clone());
                 event.pod_if_changed(made) && pod_claims::named(&self.sources.claims, &new.pod).is_ok()
@@ -124,6 +133,18 @@ impl DynamicResources {
         named.iter().any(|claim| claim.uid() == new.uid()) && old.is_none_or(|old| old.status != new.status)
     }
 
+    /// Keeps the devices of a claim from other pods, and returns its allocation with the ids of its shares.
+    fn keep(&self, claim: &ResourceClaim, mut allocation: AllocationResult) -> AllocationResult {
+        assign_share_ids(&mut allocation, &mut || self.random.uid());
+        let mut claim = claim.clone();
+        if !has_finalizer(&claim) {
+            claim.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+        }
+        claim.status.get_or_insert_default().allocation = Some(allocation.clone());
+        self.sources.claims.reserve(Arc::new(claim));
+        allocation
+    }
+
     fn rejection(why: impl Into<std::borrow::Cow<'static, str>>) -> Rejection {
         Rejection::unresolvable(NAME, why)
     }
@@ -139,28 +160,40 @@ impl PreFilter for DynamicResources {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
         state.write(NAME, PodClaims::default());
         let now = self.writer.as_ref().map(|writer| writer.env.wall());
-        let class = |name: &str| self.sources.classes.get("", name);
-        let (claims, classes) =
-            pod_claims::read(&self.sources.claims, &class, &pod.pod, now).map_err(Self::rejection)?;
-        if claims.is_empty() {
+        let Sources { claims: tracked, cached_claims, classes: available, .. } = &self.sources;
+        let (claims, mut classes) = pod_claims::read(tracked, available, &pod.pod, now).map_err(Self::rejection)?;
+        let extended = ExtendedResources::of(pod, available, cached_claims);
+        if let Some(extended) = &extended {
+            state.write(BACKED, Backed(extended.classes.keys().cloned().collect()));
+            classes.extend(extended.classes.values().map(|class| (class.name().to_owned(), class.clone())));
+        }
+        if claims.is_empty() && extended.is_none() {
             return Ok(PreFilterResult::Skip);
         }
-        let allocator = claims.iter().any(|claim| !claim.is_allocated()).then(|| {
+        let is_pending = extended.is_some() || claims.iter().any(|claim| !claim.is_allocated());
+        let allocator = is_pending.then(|| {
             let (slices, selectors) = (self.sources.slices(), self.sources.selectors.clone());
             Arc::new(Allocator { slices, allocated: self.sources.claims.allocated(), classes, selectors })
         });
-        state.write(NAME, PodClaims { claims, allocator, ..PodClaims::default() });
+        state.write(NAME, PodClaims { claims, extended, allocator, ..PodClaims::default() });
         Ok(PreFilterResult::AllNodes)
     }
 }
 
 impl Filter for DynamicResources {
-    fn filter(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let (Some(wanted), Some(node)) = (state.read::<PodClaims>(NAME), &node.node) else { return Ok(()) };
+    fn filter(&self, state: &CycleState, pod: &PodInfo, info: &NodeInfo) -> Result<(), Rejection> {
+        let (Some(wanted), Some(node)) = (state.read::<PodClaims>(NAME), &info.node) else { return Ok(()) };
+        if wanted.extended.as_ref().is_some_and(|extended| extended.stale.is_some()) {
+            return Err(Self::rejection("cannot schedule extended resource claim"));
+        }
         if let Some(allocator) = &wanted.allocator
             && !wanted.findings.lock().allocations.contains_key(node.name())
         {
-            let found = allocator.allocate(node, &wanted.pending()).map_err(|why| Self::rejection(why.to_string()))?;
+            let extended = wanted.extended.as_ref().and_then(|extended| extended.claim_on(pod, info));
+            let mut claims = wanted.pending();
+            claims.extend(extended.iter().map(|extended| extended.claim.clone()));
+            let allocations = allocator.allocate(node, &claims).map_err(|why| Self::rejection(why.to_string()))?;
+            let found = NodeAllocation { extended, allocations };
             wanted.findings.lock().allocations.insert(node.name().to_owned(), found);
         }
         let claims = wanted.claims.iter().enumerate();
@@ -184,7 +217,7 @@ impl PostFilter for DynamicResources {
         let said = |message: &str, writes| {
             Ok(PostFilterResult { message: message.to_owned(), writes, ..PostFilterResult::default() })
         };
-        if wanted.claims.is_empty() {
+        if wanted.is_empty() {
             return said("no new claims to deallocate", Vec::new());
         }
         let is_idle = |claim: &ResourceClaim| consumers(claim).iter().all(|consumer| consumer.uid == failed.pod.uid());
@@ -196,9 +229,21 @@ impl PostFilter for DynamicResources {
                 freed.status = None;
                 said("deallocation of ResourceClaim completed", vec![Action::update_status(&freed)])
             }
-            None => said("still not schedulable", Vec::new()),
+            None => match wanted.extended.as_ref().and_then(|extended| extended.stale.as_deref()) {
+                Some(stale) => said("deletion of ResourceClaim completed", delete(stale)),
+                None => said("still not schedulable", Vec::new()),
+            },
         }
     }
+}
+
+/// Returns the writes that delete a claim of extended resources which is not used.
+fn delete(claim: &ResourceClaim) -> Vec<Action> {
+    let mut unprotected = claim.clone();
+    unprotected.metadata.finalizers.iter_mut().for_each(|all| all.retain(|finalizer| finalizer != FINALIZER));
+    let options = DeleteOptions::with_uid(claim.uid());
+    let delete = Action::delete::<ResourceClaim>(claim.namespace(), claim.name(), options);
+    vec![Action::update(&unprotected), delete]
 }
 
 impl PreScore for DynamicResources {
@@ -217,7 +262,7 @@ impl Score for DynamicResources {
         let Some(wanted) = state.read::<PodClaims>(NAME) else { return 0 };
         let findings = wanted.findings.lock();
         let Some(found) = findings.allocations.get(node.name()) else { return 0 };
-        wanted.pending().iter().zip(found).map(|(claim, allocation)| points(claim, allocation)).sum()
+        wanted.pending().iter().zip(&found.allocations).map(|(claim, allocation)| points(claim, allocation)).sum()
     }
 
     fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], scores: &mut [i64]) {
@@ -249,17 +294,16 @@ impl Reserve for DynamicResources {
             return Err(Self::rejection("claim allocation not found for node"));
         };
         wanted.findings.lock().allocations.clear();
+        let NodeAllocation { extended, mut allocations } = found;
+        let of_extended = extended.and_then(|extended| Some((extended, allocations.pop()?)));
         let pending = wanted.claims.iter_mut().filter(|claim| !claim.is_allocated());
-        for (one, mut allocation) in pending.zip(found) {
-            assign_share_ids(&mut allocation, &mut || self.random.uid());
-            let mut claim = (*one.claim).clone();
-            if !has_finalizer(&claim) {
-                claim.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
-            }
-            claim.status.get_or_insert_default().allocation = Some(allocation.clone());
-            one.chosen = Some(allocation);
-            self.sources.claims.reserve(Arc::new(claim));
+        for (one, allocation) in pending.zip(allocations) {
+            one.chosen = Some(self.keep(&one.claim, allocation));
         }
+        wanted.chosen = of_extended.map(|(extended, allocation)| {
+            let allocation = self.keep(&extended.claim, allocation);
+            (extended, allocation)
+        });
         Ok(())
     }
 
@@ -267,6 +311,7 @@ impl Reserve for DynamicResources {
         let Some(wanted) = state.read::<PodClaims>(NAME) else { return };
         let chosen = wanted.claims.iter().filter(|claim| claim.chosen.is_some());
         chosen.for_each(|claim| self.sources.claims.release(&claim.claim));
+        wanted.chosen.iter().for_each(|(extended, _)| self.sources.claims.release(&extended.claim));
         if let Some(writer) = &self.writer {
             bind::unreserve(writer, wanted, pod);
         }
@@ -277,7 +322,7 @@ impl Reserve for DynamicResources {
 impl PreBind for DynamicResources {
     fn pre_bind_pre_flight(&self, state: &CycleState, _pod: &PodInfo, _node: &str) -> PreBindPreFlight {
         match state.read::<PodClaims>(NAME) {
-            Some(wanted) if !wanted.claims.is_empty() => PreBindPreFlight::Run,
+            Some(wanted) if !wanted.claims.is_empty() || wanted.chosen.is_some() => PreBindPreFlight::Run,
             _ => PreBindPreFlight::Skip,
         }
     }

@@ -4,6 +4,7 @@
 //! pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go.
 
 use super::binding_conditions;
+use super::extended::{DeviceClasses, ExtendedClaim, ExtendedResources};
 use super::tracked_claims::TrackedClaims;
 use component_helpers::device_claims::{
     ClaimName, MAX_CONSUMERS, allocation, claim_name, consumers, entries, is_for_pod, is_reserved_for,
@@ -38,26 +39,44 @@ impl PodClaim {
     }
 }
 
+/// What Filter finds on one node.
+#[derive(Clone, Debug)]
+pub struct NodeAllocation {
+    /// The claim for the pod's extended resources.
+    pub extended: Option<ExtendedClaim>,
+    /// Allocations of the pending claims, and then of `extended`.
+    pub allocations: Vec<AllocationResult>,
+}
+
 /// What Filter finds on the nodes, and PreBind writes. Copies of the cycle's state share it.
 #[derive(Default)]
 pub struct Findings {
-    /// Allocations of the pending claims, by node.
-    pub allocations: BTreeMap<String, Vec<AllocationResult>>,
+    pub allocations: BTreeMap<String, NodeAllocation>,
     /// Numbers of allocated claims that keep the pod from a node.
     pub unavailable: BTreeSet<usize>,
     /// Claims as PreBind has written them, by number.
     pub written: BTreeMap<usize, Arc<ResourceClaim>>,
+    /// The claim for extended resources, as the server has it.
+    pub extended: Option<Arc<ResourceClaim>>,
 }
 
 #[derive(Clone, Default)]
 pub struct PodClaims {
     pub claims: Vec<PodClaim>,
+    /// The extended resources that may need a claim.
+    pub extended: Option<ExtendedResources>,
+    /// The claim for them that Reserve has chosen, with its allocation.
+    pub chosen: Option<(ExtendedClaim, AllocationResult)>,
     /// Finds devices for the pending claims; `None` if there are none.
     pub allocator: Option<Arc<Allocator>>,
     pub findings: Arc<Mutex<Findings>>,
 }
 
 impl PodClaims {
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.extended.is_none()
+    }
+
     /// Returns the claims that have no devices yet.
     pub fn pending(&self) -> Vec<Arc<ResourceClaim>> {
         self.claims.iter().filter(|claim| !claim.is_allocated()).map(|claim| claim.claim.clone()).collect()
@@ -100,7 +119,7 @@ pub fn named(tracked: &TrackedClaims, pod: &Pod) -> Result<Vec<Arc<ResourceClaim
 /// Reads the claims of a pod for a cycle, and the classes of those that are pending. The reason is for all nodes.
 pub fn read(
     tracked: &TrackedClaims,
-    class: &dyn Fn(&str) -> Option<Arc<DeviceClass>>,
+    available: &DeviceClasses,
     pod: &Pod,
     now: Option<Timestamp>,
 ) -> Result<(Vec<PodClaim>, BTreeMap<String, Arc<DeviceClass>>), String> {
@@ -114,7 +133,7 @@ pub fn read(
             if tracked.is_in_flight(claim.uid()) {
                 return Err(format!("resource claim {} is in the process of being allocated", claim.key()));
             }
-            add_classes(&claim, class, &mut classes)?;
+            add_classes(&claim, available, &mut classes)?;
         }
         let is_stuck = binding_conditions::is_stuck(&claim, now);
         claims.push(PodClaim { claim, chosen: None, is_stuck });
@@ -124,13 +143,13 @@ pub fn read(
 
 fn add_classes(
     claim: &ResourceClaim,
-    class: &dyn Fn(&str) -> Option<Arc<DeviceClass>>,
+    available: &DeviceClasses,
     classes: &mut BTreeMap<String, Arc<DeviceClass>>,
 ) -> Result<(), String> {
     for request in claim.spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten()) {
         for one in alternatives(request) {
             let name = one.class_name;
-            let Some(found) = class(name) else {
+            let Some(found) = available.get(name) else {
                 return Err(format!("request {}: device class {name} does not exist", one.full_name()));
             };
             classes.insert(name.to_owned(), found);

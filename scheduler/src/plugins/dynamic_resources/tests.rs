@@ -1,5 +1,7 @@
 //! Tests the plugin in scheduling cycles: what keeps a pod from a node, what it gets, and what is written.
 
+mod extended;
+
 use super::*;
 use crate::fixture::{self, Objects, TestCluster, info, node, pod};
 use crate::framework::{FitError, Nominated};
@@ -7,6 +9,7 @@ use client::{Client, Event, Recorder};
 use client_testing::{FakeServer, Fault};
 use component_base::env::Env;
 use proto::Status;
+use proto::kinds::api::resource::v1::DeviceClass;
 use serde_json::{Value, json};
 
 const DRIVER: &str = "gpu.example.com";
@@ -56,7 +59,7 @@ fn consumer(name: &str) -> Value {
 /// The plugin over fixed objects: `n1` has a device A, and `n2` a device A and a device B.
 fn plugin(claims: impl IntoIterator<Item = ResourceClaim>) -> DynamicResources {
     let slices = [slice("n1", &["A"]), slice("n2", &["A", "B"])];
-    let sources = Sources::of(Lister::of(claims), Lister::of([class("gpu")]), Lister::of(slices));
+    let sources = Sources::of(Lister::of(claims), DeviceClasses::of([class("gpu")]), Lister::of(slices));
     DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None }
 }
 
