@@ -210,6 +210,7 @@ fn names_resource_claim(pod: &Value, name: &str) -> bool {
     let is = |value: Option<&Value>| value.and_then(Value::as_str) == Some(name);
     items(pod, "/spec/resourceClaims").any(|c| is(c.get("resourceClaimName")))
         || items(pod, "/status/resourceClaimStatuses").any(|c| is(c.get("resourceClaimName")))
+        || is(pod.pointer("/status/extendedResourceClaimStatus/resourceClaimName"))
 }
 
 #[cfg(test)]
