@@ -60,11 +60,13 @@ impl Default for Objects {
             classes: none(),
             drivers: none(),
             capacities: none(),
+            csi_nodes: none(),
+            attachments: none(),
             assumed: Default::default(),
         };
         let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
         let sources = dynamic_resources::Sources::of(none(), DeviceClasses::of([]), none());
-        let devices = DynamicResources { args: Default::default(), sources, random: Random::from_seed(1, "shares"), writer: None };
+        let devices = DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None };
         Self { replica_sets: Vec::new(), volumes, devices, budgets: Vec::new() }
     }
 }
@@ -106,6 +108,12 @@ pub fn node(name: &str, zone: &str, extra: Value) -> Arc<Node> {
     });
     merge(&mut node, extra);
     Arc::new(Node::decode_value(node).unwrap())
+}
+
+/// Returns a pod whose volumes have these claims.
+pub fn with_claims(name: &str, claims: &[&str]) -> Value {
+    let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
+    pod(name, "1", json!({"volumes": claims.iter().map(volume).collect::<Vec<_>>()}))
 }
 
 /// Returns a pod with one container that requests `cpu`, with `spec` merged over it.

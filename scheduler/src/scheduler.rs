@@ -80,13 +80,13 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
             writer: Some((client.clone(), env.clone())),
         },
         devices: DynamicResources {
-            args: Default::default(),
             sources: dynamic_resources::Sources::new(informers),
             random: env.random("scheduler/shares"),
             writer: Some(dynamic_resources::Writer {
                 client: client.clone(),
                 env: env.clone(),
                 recorder: Recorder::new(client, DEFAULT_SCHEDULER, ""),
+                binding_timeout: dynamic_resources::BINDING_TIMEOUT,
             }),
         },
         budgets: informers.of().lister(),

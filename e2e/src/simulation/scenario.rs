@@ -218,12 +218,7 @@ fn all_faults(nodes_to_lose: u32) -> FaultProfile {
 }
 
 /// A user works on one kind of object under faults. Once they stop, the cluster converges and stays quiet.
-fn endure(
-    seed: u64,
-    layout: Layout,
-    profile: FaultProfile,
-    work: impl AsyncFnOnce(&Simulation, &User<'_>),
-) -> Run<()> {
+fn endure(seed: u64, layout: Layout, profile: FaultProfile, work: impl AsyncFnOnce(&Simulation, &User<'_>)) -> Run<()> {
     Simulation::run_layout(seed, layout, async |simulation| {
         let user = User::new(simulation, layout.nodes);
         futures::join!(work(simulation, &user), simulation.inject_faults(profile, FAULT_PHASE));

@@ -15,6 +15,7 @@ pub mod node_ports;
 pub mod node_resources_balanced_allocation;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
+pub mod node_volume_limits;
 pub mod pod_topology_spread;
 pub mod priority_sort;
 pub mod resource_allocation;
@@ -22,6 +23,8 @@ pub mod scheduling_gates;
 pub mod scoring_strategy;
 pub mod taint_toleration;
 pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
 
 use crate::configuration::args;
 use crate::framework::{Bind, Plugin, Points, Registry};
@@ -93,10 +96,25 @@ fn add_stateful(registry: &mut Registry, sources: &Sources) {
         let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p))
     });
+    let listers = sources.volumes.sources.clone();
+    registry.add("VolumeRestrictions", move |_| {
+        let plugin = volume_restrictions::VolumeRestrictions { claims: listers.claims.clone() };
+        made(plugin, |p, points| points.pre_filter(p).filter(p))
+    });
+    let listers = sources.volumes.sources.clone();
+    registry.add("VolumeZone", move |_| {
+        let volume_binding::Sources { claims, volumes, classes, .. } = listers.clone();
+        made(volume_zone::VolumeZone { claims, volumes, classes }, |p, points| points.pre_filter(p).filter(p))
+    });
+    let listers = sources.volumes.sources.clone();
+    registry.add("NodeVolumeLimits", move |_| {
+        let volume_binding::Sources { claims, volumes, classes, csi_nodes, attachments, .. } = listers.clone();
+        let plugin = node_volume_limits::NodeVolumeLimits { claims, volumes, classes, csi_nodes, attachments };
+        made(plugin, |p, points| points.pre_filter(p).filter(p))
+    });
     let devices = sources.devices.clone();
     registry.add("DynamicResources", move |args| {
-        let plugin = DynamicResources { args: args::of(args)?, ..devices.clone() };
-        made(plugin, |p, points| {
+        made(devices.configured(&args::of(args)?)?, |p, points| {
             let filtering = points.pre_enqueue(p).pre_filter(p).filter(p).post_filter(p);
             filtering.pre_score(p).score(p).reserve(p).pre_bind(p)
         })

@@ -5,9 +5,9 @@
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::args::NodeResourcesFitArgs;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event};
+use crate::plugins::dynamic_resources::{BACKED, Backed};
 use crate::plugins::resource_allocation::CountedResources;
 use crate::plugins::scoring_strategy::Strategy;
-use crate::plugins::dynamic_resources::{BACKED, Backed};
 use crate::pod_info::PodInfo;
 use component_helpers::scheduling::requests::Resources;
 use std::borrow::Cow;
@@ -80,7 +80,9 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::AssignedPodDeleted(_) => true, // every pod counts against the node's limit of pods
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
             ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
-            ClusterEvent::NodeAdded(node) => self.insufficient(&pod.requests, &event::empty_node_info(node), None).is_empty(),
+            ClusterEvent::NodeAdded(node) => {
+                self.insufficient(&pod.requests, &event::empty_node_info(node), None).is_empty()
+            }
             ClusterEvent::NodeUpdated { old, new } => {
                 let (old, new) = (event::empty_node_info(old), event::empty_node_info(new));
                 let grown =

@@ -9,7 +9,7 @@ use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
+use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use std::sync::Arc;
 
 impl Scheduler {
@@ -28,6 +28,13 @@ impl Scheduler {
         self.on_storage::<StorageClass>(informers);
         self.on_storage::<CSIDriver>(informers);
         self.on_storage::<CSIStorageCapacity>(informers);
+        self.on_storage::<CSINode>(informers);
+        let handler = self.clone();
+        informers.of::<VolumeAttachment>().on_event(move |event| {
+            if let Event::Deleted(_) = event {
+                handler.move_pods(&ClusterEvent::VolumesChanged);
+            }
+        });
         let handler = self.clone();
         informers.of::<ResourceClaim>().on_event(move |event| handler.on_resource_claim(event));
         self.on_devices::<DeviceClass>(informers);

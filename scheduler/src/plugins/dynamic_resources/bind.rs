@@ -2,7 +2,7 @@
 //!
 //! Corresponds to PreBind, bindClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go.
 
-use super::binding_conditions::{self, TIMEOUT};
+use super::binding_conditions;
 use super::extended::{self, ExtendedClaim};
 use super::pod_claims::PodClaims;
 use super::tracked_claims::TrackedClaims;
@@ -13,6 +13,7 @@ use component_helpers::device_claims::{FINALIZER, allocation, consumer, has_fina
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
+use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use serde_json::json;
 use std::sync::Arc;
@@ -29,6 +30,15 @@ pub struct Writer {
     pub client: Client,
     pub env: Env,
     pub recorder: Recorder,
+    /// Time that drivers have for the binding conditions of their devices.
+    pub binding_timeout: Duration,
+}
+
+impl Writer {
+    /// Returns the time before which an allocation is overdue.
+    pub fn oldest(&self) -> Timestamp {
+        self.env.wall().saturating_sub(self.binding_timeout).unwrap_or(Timestamp::MIN)
+    }
 }
 
 /// An error of a write, or the reason why nothing is written.
@@ -161,8 +171,7 @@ async fn wait(
         }
         Ok(())
     };
-    let limit = TIMEOUT.unsigned_abs();
-    writer.env.timeout(limit, ready).await.unwrap_or_else(|_| Err("device binding timeout".to_owned()))
+    writer.env.timeout(writer.binding_timeout, ready).await.unwrap_or_else(|_| Err("device binding timeout".to_owned()))
 }
 
 fn are_ready(writer: &Writer, tracked: &TrackedClaims, claims: &PodClaims) -> Result<bool, String> {
@@ -172,7 +181,7 @@ fn are_ready(writer: &Writer, tracked: &TrackedClaims, claims: &PodClaims) -> Re
         };
         claims.findings.lock().written.insert(number, present.clone());
         if !binding_conditions::is_ready(&present)? {
-            return match binding_conditions::is_overdue(&present, Some(writer.env.wall())) {
+            return match binding_conditions::is_overdue(&present, Some(writer.oldest())) {
                 true => Err(format!("claim {} binding timeout", present.name())),
                 false => Ok(false),
             };

@@ -6,16 +6,14 @@
 use component_helpers::device_claims::{allocation, devices};
 use proto::Kind;
 use proto::kinds::api::resource::v1::{AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim};
-use proto::kinds::jiff::{SignedDuration, Timestamp};
+use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Condition;
 
-/// Default of `bindingTimeout`: the time that drivers have.
-pub const TIMEOUT: SignedDuration = SignedDuration::from_secs(600);
-
-/// Returns true if an allocated claim will not become ready: a driver has failed, or its time is over.
-pub fn is_stuck(claim: &ResourceClaim, now: Option<Timestamp>) -> bool {
+/// Returns true if an allocated claim will not become ready: a driver has failed, or its time is over. It is over for what
+/// was allocated before `oldest`.
+pub fn is_stuck(claim: &ResourceClaim, oldest: Option<Timestamp>) -> bool {
     match is_ready(claim) {
-        Ok(is_ready) => !is_ready && is_overdue(claim, now),
+        Ok(is_ready) => !is_ready && is_overdue(claim, oldest),
         Err(_) => allocation(claim).is_some(),
     }
 }
@@ -41,11 +39,11 @@ pub fn is_ready(claim: &ResourceClaim) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Returns true if the drivers of the claim's devices have used up their time.
-pub fn is_overdue(claim: &ResourceClaim, now: Option<Timestamp>) -> bool {
+/// Returns true if the drivers of the claim's devices have used up their time: the claim was allocated before `oldest`.
+pub fn is_overdue(claim: &ResourceClaim, oldest: Option<Timestamp>) -> bool {
     let since = allocation(claim).and_then(|allocation| allocation.allocation_timestamp.as_ref());
-    let (Some(since), Some(now)) = (since, now) else { return false };
-    devices(claim).any(is_awaited) && now.duration_since(since.0) > TIMEOUT
+    let (Some(since), Some(oldest)) = (since, oldest) else { return false };
+    devices(claim).any(is_awaited) && since.0 < oldest
 }
 
 /// Returns true if the pod has to wait for conditions of some device.

@@ -27,6 +27,7 @@ use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 pub use bind::Writer;
 use client::{Action, DeleteOptions, Informers, Lister};
+use component_base::duration::parse_duration;
 use component_base::rng::Random;
 use component_helpers::device_claims::{FINALIZER, allocation, consumers, has_finalizer};
 use component_helpers::scheduling::node_selector::selector_matches;
@@ -39,6 +40,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim, ResourceSlice};
 use std::sync::Arc;
+use std::time::Duration;
 use tracked_claims::TrackedClaims;
 
 const NAME: &str = "DynamicResources";
@@ -89,9 +91,11 @@ impl Sources {
     }
 }
 
+/// Default of `bindingTimeout`.
+pub const BINDING_TIMEOUT: Duration = Duration::from_secs(600);
+
 #[derive(Clone)]
 pub struct DynamicResources {
-    pub args: DynamicResourcesArgs,
     pub sources: Sources,
     /// Makes the ids of shares of devices.
     pub random: Random,
@@ -122,6 +126,15 @@ impl Plugin for DynamicResources {
 }
 
 impl DynamicResources {
+    /// Returns the plugin with the arguments of a profile.
+    pub fn configured(&self, args: &DynamicResourcesArgs) -> Result<Self, String> {
+        let mut configured = self.clone();
+        if let Some(writer) = &mut configured.writer {
+            writer.binding_timeout = parse_duration(&args.binding_timeout)?;
+        }
+        Ok(configured)
+    }
+
     /// Returns true if a change of a claim gives a pod its claim, or frees devices.
     fn claim_may_help(&self, pod: &PodInfo, old: Option<&ResourceClaim>, new: Option<&ResourceClaim>) -> bool {
         let Ok(named) = pod_claims::named(&self.sources.claims, &pod.pod) else { return false };
@@ -159,9 +172,9 @@ impl PreEnqueue for DynamicResources {
 impl PreFilter for DynamicResources {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
         state.write(NAME, PodClaims::default());
-        let now = self.writer.as_ref().map(|writer| writer.env.wall());
+        let oldest = self.writer.as_ref().map(Writer::oldest);
         let Sources { claims: tracked, cached_claims, classes: available, .. } = &self.sources;
-        let (claims, mut classes) = pod_claims::read(tracked, available, &pod.pod, now).map_err(Self::rejection)?;
+        let (claims, mut classes) = pod_claims::read(tracked, available, &pod.pod, oldest).map_err(Self::rejection)?;
         let extended = ExtendedResources::of(pod, available, cached_claims);
         if let Some(extended) = &extended {
             state.write(BACKED, Backed(extended.classes.keys().cloned().collect()));

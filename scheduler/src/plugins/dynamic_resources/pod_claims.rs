@@ -121,7 +121,7 @@ pub fn read(
     tracked: &TrackedClaims,
     available: &DeviceClasses,
     pod: &Pod,
-    now: Option<Timestamp>,
+    oldest: Option<Timestamp>,
 ) -> Result<(Vec<PodClaim>, BTreeMap<String, Arc<DeviceClass>>), String> {
     let (mut claims, mut classes) = (Vec::new(), BTreeMap::new());
     for claim in named(tracked, pod)? {
@@ -135,7 +135,7 @@ pub fn read(
             }
             add_classes(&claim, available, &mut classes)?;
         }
-        let is_stuck = binding_conditions::is_stuck(&claim, now);
+        let is_stuck = binding_conditions::is_stuck(&claim, oldest);
         claims.push(PodClaim { claim, chosen: None, is_stuck });
     }
     Ok((claims, classes))

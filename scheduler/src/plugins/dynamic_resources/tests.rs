@@ -10,6 +10,7 @@ use client_testing::{FakeServer, Fault};
 use component_base::env::Env;
 use proto::Status;
 use proto::kinds::api::resource::v1::DeviceClass;
+use proto::kinds::jiff::Timestamp;
 use serde_json::{Value, json};
 
 const DRIVER: &str = "gpu.example.com";
@@ -185,7 +186,7 @@ fn a_claim_that_blocks_its_only_user_is_freed() {
 /// A driver that fails, and one that does not answer in time, lose the claim.
 #[test]
 fn a_claim_whose_devices_do_not_become_ready_is_freed() {
-    let now = "2026-01-01T01:00:00Z".parse().unwrap();
+    let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
     let with = |conditions: Value, since: &str| {
         let mut status = allocated("n1", "gpu-0", json!([consumer("train")]));
         let allocation = &mut status["status"]["allocation"];
@@ -213,7 +214,7 @@ fn a_claim_whose_devices_do_not_become_ready_is_freed() {
     ] {
         let claim = with(conditions, since);
         assert_eq!(binding_conditions::is_ready(&claim), ready);
-        assert_eq!(binding_conditions::is_stuck(&claim, Some(now)), is_stuck, "{ready:?} {since}");
+        assert_eq!(binding_conditions::is_stuck(&claim, Some(now - BINDING_TIMEOUT)), is_stuck, "{ready:?} {since}");
     }
     let failed = with(condition("Failed", "True"), early);
     assert_eq!(post_filter(failed).0, "deallocation of ResourceClaim completed");
@@ -338,7 +339,7 @@ impl Binding {
         let stored = client.api::<ResourceClaim>("shop").get("one").await.unwrap();
         let recorder = Recorder::new(&client, "default-scheduler", "");
         let mut devices = plugin([stored]);
-        devices.writer = Some(Writer { client, env: env.clone(), recorder });
+        devices.writer = Some(Writer { client, env: env.clone(), recorder, binding_timeout: BINDING_TIMEOUT });
         let (info, mut state) = (info(pod_with("train", &["one"])), CycleState::default());
         devices.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
         let mut place = NodeInfo::default();

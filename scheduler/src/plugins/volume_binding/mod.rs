@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use pod_claims::PodClaims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use proto::kinds::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
+use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl CycleData {
     }
 }
 
-/// The caches that the plugin reads, and what it has assumed beyond them. Clones share both.
+/// The caches that the plugins of volumes read, and what this one has assumed beyond them. Clones share both.
 #[derive(Clone)]
 pub struct Sources {
     pub pods: Lister<Pod>,
@@ -65,6 +65,8 @@ pub struct Sources {
     pub classes: Lister<StorageClass>,
     pub drivers: Lister<CSIDriver>,
     pub capacities: Lister<CSIStorageCapacity>,
+    pub csi_nodes: Lister<CSINode>,
+    pub attachments: Lister<VolumeAttachment>,
     pub(crate) assumed: Assumed,
 }
 
@@ -80,6 +82,8 @@ impl Sources {
             classes: informers.of().lister(),
             drivers: informers.of().lister(),
             capacities: informers.of().lister(),
+            csi_nodes: informers.of().lister(),
+            attachments: informers.of().lister(),
             assumed: Assumed::default(),
         }
     }

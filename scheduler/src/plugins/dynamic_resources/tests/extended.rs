@@ -149,7 +149,8 @@ async fn binding_makes_the_claim_and_names_it_in_the_pod() {
     let client = Client::from_service(&env, server.service(), "test");
     let mut devices = plugin([]);
     let recorder = Recorder::new(&client, "default-scheduler", "");
-    devices.writer = Some(Writer { client: client.clone(), env: env.clone(), recorder });
+    devices.writer =
+        Some(Writer { client: client.clone(), env: env.clone(), recorder, binding_timeout: BINDING_TIMEOUT });
     let (info, mut state) = (info(asking_for(2)), CycleState::default());
     devices.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
     devices.filter(&state, &info, &place("n2", json!({}))).unwrap();
