@@ -43,6 +43,7 @@ pub const CRATES: &[&str] = &[
     "kubelet-sim",
     "proxy-sim",
     "labs/refrigerator",
+    "labs/policies/rust",
     "orrery",
     "e2e",
     "xtask",
