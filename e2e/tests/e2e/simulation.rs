@@ -69,7 +69,7 @@ fn pods_of_stateful_sets_keep_their_order_under_faults() {
 const KINDS: [(&str, u64, &[&str]); 4] = [
     ("limits", 1, &["simulation: the user may not evict: ", "exceeded quota: quota", "/eviction 201"]),
     ("devices", 2, &["device-taint-eviction-controller delete", "resource-claim-controller update"]),
-    ("cloud", 1, &["simulation: the machine node-", "service-controller patch", "fault_rate: 0.2"]),
+    ("cloud", 2, &["simulation: the machine node-", "service-controller patch", "fault_rate: 0.2"]),
     ("clocks", 4, &["simulation: the clock of controller-manager is wrong", "cronjob-controller create"]),
 ];
 
