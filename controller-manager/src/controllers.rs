@@ -7,9 +7,9 @@ use crate::certificates::{approving, cleaner, pod_request_cleaner, signing, trus
 use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
     clusterrole_aggregation, endpoints, endpointslice, endpointslicemirroring, garbage_collector, legacy_token_cleaner,
-    namespace, node_ipam, node_lifecycle, pod_gc, resource_quota, root_ca_publisher, service_cidr, serviceaccount,
-    serviceaccount_token, storage_version_gc, storage_version_migrator, taint_eviction, ttl,
-    validatingadmissionpolicy_status,
+    namespace, node_ipam, node_lifecycle, pod_gc, pod_group_protection, resource_quota, root_ca_publisher,
+    service_cidr, serviceaccount, serviceaccount_token, storage_version_gc, storage_version_migrator, taint_eviction,
+    ttl, validatingadmissionpolicy_status,
 };
 use controller_base::descriptor::{ControllerDescriptor, discovers, reads, triggers};
 use devices::{device_taint_eviction, resource_claim};
@@ -31,6 +31,7 @@ use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 use proto::kinds::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
+use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use proto::kinds::api::storage::v1::{
     CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
@@ -367,6 +368,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
         informers: &[triggers::<PersistentVolume>()],
         on_by_default: true,
         start: protection::volume::start,
+    },
+    ControllerDescriptor {
+        name: "podgroup-protection-controller",
+        aliases: &[],
+        service_account: Some("podgroup-protection-controller"),
+        component: "podgroup-protection-controller",
+        queues: &["podgroupprotection"],
+        informers: &[triggers::<PodGroup>().behind(pod_group_protection::GATE), triggers::<Pod>()],
+        on_by_default: true,
+        start: pod_group_protection::start,
     },
     ControllerDescriptor {
         name: "volumeattributesclass-protection-controller",

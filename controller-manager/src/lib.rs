@@ -22,6 +22,7 @@ pub mod node_ipam;
 pub mod node_lifecycle;
 pub mod taint_eviction;
 pub mod pod_gc;
+pub mod pod_group_protection;
 pub mod ttl;
 
 // Housekeeping.

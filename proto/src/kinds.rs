@@ -145,6 +145,7 @@ kinds! {
     api::rbac::v1::RoleBinding, true;
     api::scheduling::v1::PriorityClass, false;
     api::storagemigration::v1beta1::StorageVersionMigration, false;
+    api::scheduling::v1alpha2::PodGroup, true;
     api::storage::v1::CSIDriver, false;
     api::storage::v1::CSINode, false;
     api::storage::v1::CSIStorageCapacity, true;

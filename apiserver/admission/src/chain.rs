@@ -24,6 +24,8 @@ use crate::plugins::namespaces::namespace_lifecycle::NamespaceLifecycle;
 use crate::plugins::nodes::node_restriction::NodeRestriction;
 use crate::plugins::nodes::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::plugins::owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
+use crate::plugins::pod_groups::pod_group_protection::PodGroupProtection;
+use crate::plugins::pod_groups::pod_group_workload_exists::PodGroupWorkloadExists;
 use crate::plugins::pods::always_pull_images::AlwaysPullImages;
 use crate::plugins::pods::default_toleration_seconds::DefaultTolerationSeconds;
 use crate::plugins::pods::extended_resource_toleration::ExtendedResourceToleration;
@@ -115,7 +117,7 @@ const ROWS: &[Row] = &[
     off("ExtendedResourceToleration", SAVE, |_| Arc::new(ExtendedResourceToleration)),
     on("DefaultStorageClass", CREATE, |_| Arc::new(DefaultStorageClass)),
     on("StorageObjectInUseProtection", CREATE, |_| Arc::new(StorageObjectInUseProtection)),
-    absent("PodGroupProtection"),
+    on("PodGroupProtection", CREATE, |_| Arc::new(PodGroupProtection)),
     off("OwnerReferencesPermissionEnforcement", SAVE, |parts| {
         let (rights, kinds) = (parts.authorization.clone(), parts.kinds.clone());
         Arc::new(OwnerReferencesPermissionEnforcement { rights, kinds })
@@ -129,7 +131,7 @@ const ROWS: &[Row] = &[
     on("DefaultIngressClass", CREATE, |_| Arc::new(DefaultIngressClass)),
     off("DenyServiceExternalIPs", SAVE, |_| Arc::new(DenyServiceExternalIPs)),
     on("PodTopologyLabels", CREATE, |_| Arc::new(PodTopologyLabels)),
-    absent("PodGroupWorkloadExists"),
+    on("PodGroupWorkloadExists", CREATE, |_| Arc::new(PodGroupWorkloadExists)),
     absent("NodeDeclaredFeatureValidator"),
     on("MutatingAdmissionPolicy", ALL, |parts| {
         Arc::new(MutatingAdmissionPolicy::new(parts.env, parts.authorization.clone()))
@@ -240,6 +242,7 @@ mod tests {
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
+                "PodGroupProtection",
                 "PersistentVolumeClaimResize",
                 "RuntimeClass",
                 "CertificateApproval",
@@ -248,6 +251,7 @@ mod tests {
                 "CertificateSubjectRestriction",
                 "DefaultIngressClass",
                 "PodTopologyLabels",
+                "PodGroupWorkloadExists",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",
@@ -272,9 +276,9 @@ mod tests {
             (&["Odd"][..], &[][..], r#"enable-admission-plugins plugin "Odd" is unknown"#),
             (&[], &["odd"], r#"disable-admission-plugins plugin "odd" is unknown"#),
             (
-                &["PodGroupProtection"],
+                &["NodeDeclaredFeatureValidator"],
                 &[],
-                r#"enable-admission-plugins plugin "PodGroupProtection" is not part of this server"#,
+                r#"enable-admission-plugins plugin "NodeDeclaredFeatureValidator" is not part of this server"#,
             ),
             (
                 &["Priority"],

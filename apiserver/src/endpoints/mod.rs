@@ -79,7 +79,7 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
     }
     let target = match resolve(call) {
         // For a group that is not built in, Kubernetes' router answers with plain text instead of a Status.
-        Err(status) if status.code == 404 && !is_builtin_group(&call.info.group) => {
+        Err(status) if status.code == 404 && !has_builtin(&call.server.registry.catalogue.load(), &call.info.group) => {
             return Ok(non_resource::not_found());
         }
         resolved => resolved?,
@@ -109,9 +109,12 @@ async fn answer_verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Res
     }
 }
 
-/// Returns whether the group has built-in resources.
-pub fn is_builtin_group(group: &str) -> bool {
-    Catalogue::builtin().groups().iter().any(|known| known.group == group)
+/// Returns true if the catalogue serves built-in resources of the group.
+pub fn has_builtin(catalogue: &Catalogue, group: &str) -> bool {
+    let known = catalogue.groups().iter().find(|known| known.group == group);
+    let mut versions = known.into_iter().flat_map(|known| &known.versions);
+    versions
+        .any(|version| catalogue.resources(group, version.as_str()).any(|target| target.served().schema.is_builtin()))
 }
 
 /// Returns the verb of a request for an object or a collection. Built-in resources have routes: a path without any verb is

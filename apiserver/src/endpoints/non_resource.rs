@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
 
-use super::{Call, is_builtin_group, method_not_allowed};
+use super::{Call, has_builtin, method_not_allowed};
 use crate::answer;
 use crate::discovery;
 use crate::media::{self, Form};
@@ -184,10 +184,10 @@ fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
 fn resources(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Body>, Status> {
     let catalogue = call.server.registry.catalogue.load();
     match discovery::resource_list(&catalogue, group, version) {
-        Some(_) if is_builtin_group(group) && call.parts.method != Method::GET => Err(method_not_allowed()),
+        Some(_) if has_builtin(&catalogue, group) && call.parts.method != Method::GET => Err(method_not_allowed()),
         Some(body) => in_order(call, &body, &API_RESOURCE_LIST),
         // Kubernetes' router answers for every path of a built-in group, with a Status.
-        None if is_builtin_group(group) => Err(Status::unknown_path()),
+        None if has_builtin(&catalogue, group) => Err(Status::unknown_path()),
         None => Ok(not_found()),
     }
 }

@@ -26,6 +26,7 @@ pub mod controller_ref;
 pub mod actions;
 pub mod sequence;
 pub mod pod;
+pub mod finalizer;
 pub mod pod_template;
 pub mod eviction;
 pub mod indexes;

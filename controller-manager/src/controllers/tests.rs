@@ -38,6 +38,7 @@ fn the_flag_adds_and_takes_away() {
 const GATES: &[&str] = &[
     "ClusterTrustBundle",
     "DRADeviceTaintRules",
+    "GenericWorkload",
     "PodCertificateRequest",
     "StorageVersionAPI",
     "StorageVersionMigrator",

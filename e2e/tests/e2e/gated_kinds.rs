@@ -217,8 +217,27 @@ fn groups_of_pods_are_checked(kubectl: &Kubectl) {
     };
     let why = refused(kubectl, &group(&json!({})));
     assert!(why.contains("spec.schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`"), "{why}");
+    let mut of_nobody = group(&json!({"gang": {"minCount": 2}}));
+    of_nobody["spec"]["podGroupTemplateRef"] =
+        json!({"workload": {"workloadName": "nobody", "podGroupTemplateName": "workers"}});
+    let why = refused(kubectl, &of_nobody);
+    assert!(why.contains("PodGroup rejected: Workload \"nobody\" not found"), "{why}");
     create(kubectl, &group(&json!({"gang": {"minCount": 2}})));
     assert!(kubectl.ok("get podgroups").contains("workers"));
+    a_group_stays_while_its_pods_run(kubectl);
+}
+
+fn a_group_stays_while_its_pods_run(kubectl: &Kubectl) {
+    let spec = json!({
+        "schedulingGroup": {"podGroupName": "workers"}, "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "c", "image": "busybox", "command": ["sleep", "3600"]}],
+    });
+    create(kubectl, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker"}, "spec": spec}));
+    kubectl.ok("delete podgroup workers --wait=false");
+    let held = kubectl.ok("get podgroup workers --output=jsonpath={.metadata.deletionTimestamp}{.metadata.finalizers}");
+    assert!(held.starts_with('2') && held.ends_with(r#"["scheduling.k8s.io/podgroup-protection"]"#), "{held}");
+    kubectl.ok("delete pod worker");
+    kubectl.ok("wait --for=delete podgroup/workers --timeout=120s");
 }
 
 /// First asks what a taint would do, and then lets it.

@@ -5,10 +5,12 @@
 //! Corresponds to plugin/pkg/admission.
 
 pub mod pod_parts;
+pub mod finalizers;
 pub mod pods;
 pub mod namespaces;
 pub mod nodes;
 pub mod volumes;
+pub mod pod_groups;
 pub mod limit_ranger;
 pub mod resource_quota;
 pub mod event_rate_limit;

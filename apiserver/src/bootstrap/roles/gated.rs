@@ -42,6 +42,11 @@ const ROWS: &[GatedRow] = &[
         &["get,list,watch scheduling.k8s.io podgroups,workloads", "patch,update scheduling.k8s.io podgroups/status"],
     ),
     (
+        "GenericWorkload",
+        "system:controller:podgroup-protection-controller",
+        &["get,list,update,watch scheduling.k8s.io podgroups", "get,list,watch core pods"],
+    ),
+    (
         "StorageVersionMigrator",
         "system:controller:storage-version-migrator-controller",
         &["list,patch * *", "update storagemigration.k8s.io storageversionmigrations/status"],

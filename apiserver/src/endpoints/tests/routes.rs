@@ -2,8 +2,10 @@
 //! the permission to create by an update.
 
 use super::{CONFIG_MAPS, METADATA, METADATA_LIST, TABLE};
+use crate::endpoints::has_builtin;
 use crate::testing::Api;
 use http::Method;
+use proto::resources::Catalogue;
 use serde_json::json;
 
 const UNKNOWN: &str = "the server could not find the requested resource";
@@ -24,6 +26,18 @@ async fn api_with_gadgets() -> Api {
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     api.until(GADGETS, |answer| answer.code == 200).await;
     api
+}
+
+/// A group behind a gate counts as built in where its gate and one of its versions are on.
+#[test]
+fn groups_are_built_in_where_they_are_served() {
+    for (catalogue, serves_all) in [(Catalogue::builtin(), false), (Catalogue::complete(), true)] {
+        for (group, expected) in
+            [("", true), ("apps", true), ("storagemigration.k8s.io", serves_all), ("x.example", false)]
+        {
+            assert_eq!(has_builtin(&catalogue, group), expected, "{group}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -182,7 +182,8 @@ pub const KUBERNETES: &[Gate] = &[
     ga("ExternalServiceAccountTokenSigner").locked(),
     alpha("GangScheduling").needs(&["GenericWorkload"]),
     alpha("GenericWorkload")
-        .serves("`schedulingGroup` of pods; Workloads and PodGroups, if their version is enabled too"),
+        .serves("`schedulingGroup` of pods; Workloads and PodGroups, if their version is enabled too")
+        .controls("the controller that keeps deleted PodGroups while their pods run"),
     deprecated("GitRepoVolumeDriver", false).locked(),
     beta("GracefulNodeShutdown", true),
     beta("GracefulNodeShutdownBasedOnPodPriority", true).needs(&["GracefulNodeShutdown"]),

@@ -3,11 +3,10 @@
 //!
 //! Corresponds to plugin/pkg/admission/storage/storageobjectinuseprotection.
 
-use crate::plugins::pod_parts::items;
+use crate::plugins::finalizers::hold;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
-use serde_json::{Value, json};
 
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
@@ -27,13 +26,7 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
         } else {
             return Ok(());
         };
-        let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
-        if items(object, "/metadata/finalizers").all(|there| there != finalizer) {
-            let finalizers = &mut object["metadata"]["finalizers"];
-            let mut all = finalizers.as_array().cloned().unwrap_or_default();
-            all.push(json!(finalizer));
-            *finalizers = Value::Array(all);
-        }
+        hold(attributes, finalizer);
         Ok(())
     }
 }
@@ -42,6 +35,7 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
 mod tests {
     use super::*;
     use crate::testing::Write;
+    use serde_json::json;
 
     #[tokio::test]
     async fn what_may_be_in_use_is_held() {

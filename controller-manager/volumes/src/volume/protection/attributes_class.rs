@@ -2,11 +2,11 @@
 //!
 //! Corresponds to pkg/controller/volume/vacprotection.
 
-use super::finalizer::{self, concerns, is_candidate};
 use client::reconcile::Reconciler;
 use client::{Client, Event, Informer, ListOptions, Lister, Plan, ReconcileError, WorkQueue};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
+use controller_base::finalizer::{self, concerns, is_candidate};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};

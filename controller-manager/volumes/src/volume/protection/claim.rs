@@ -2,12 +2,12 @@
 //!
 //! Corresponds to pkg/controller/volume/pvcprotection.
 
-use super::finalizer::{self, concerns, is_candidate};
 use client::reconcile::Reconciler;
 use client::{Client, Event, ListOptions, Lister, Plan, ReconcileError, WorkQueue};
 use component_helpers::volumes::pod_volumes;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
+use controller_base::finalizer::{self, concerns, is_candidate};
 use controller_base::indexes::{self, PODS_BY_CLAIM};
 use controller_base::pod;
 use jiff::Timestamp;

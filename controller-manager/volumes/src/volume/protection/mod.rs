@@ -3,7 +3,6 @@
 //! The API server gives each a finalizer when it is created; the controllers here remove it. Corresponds to
 //! pkg/controller/volume/pvcprotection, pvprotection and vacprotection.
 
-pub mod finalizer;
 pub mod claim;
 pub mod volume;
 pub mod attributes_class;

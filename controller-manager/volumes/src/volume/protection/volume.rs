@@ -2,12 +2,12 @@
 //!
 //! Corresponds to pkg/controller/volume/pvprotection.
 
-use super::finalizer::{self, concerns};
 use crate::volume::volumes;
 use client::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
+use controller_base::finalizer::{self, concerns};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;

@@ -1,6 +1,6 @@
 //! The finalizer of an object that may be in use: it stays until the object is deleted and unused.
 //!
-//! Corresponds to pkg/controller/volume/protectionutil.
+//! Corresponds to pkg/controller/util/protectionutil.
 
 use client::{Action, Event, Plan};
 use proto::Kind;
@@ -37,8 +37,7 @@ pub fn plan<K: Kind>(object: &K, finalizer: &str, is_used: bool) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::fixture::claim;
-    use controller_base::fixture::time;
+    use crate::fixture::{pod, time};
 
     #[test]
     fn a_finalizer_stays_while_the_object_is_used() {
@@ -52,7 +51,7 @@ mod tests {
             (true, vec!["a/b"], false, None),
         ];
         for (is_deleted, finalizers, is_used, expected) in cases {
-            let mut object = claim("c", None);
+            let mut object = pod("web");
             object.metadata.deletion_timestamp = is_deleted.then(|| time(1));
             object.metadata.finalizers = Some(finalizers.iter().map(|&name| name.to_owned()).collect());
             let plan = plan(&object, ours, is_used);
