@@ -66,14 +66,16 @@ fn pods_of_stateful_sets_keep_their_order_under_faults() {
 }
 
 /// Scenarios of one kind of object each, with a seed, and lines that the log must have.
-const KINDS: [(&str, u64, &[&str]); 4] = [
+const KINDS: [(&str, u64, &[&str]); 6] = [
     ("limits", 1, &["simulation: the user may not evict: ", "exceeded quota: quota", "/eviction 201"]),
     ("devices", 2, &["device-taint-eviction-controller delete", "resource-claim-controller update"]),
     ("cloud", 2, &["simulation: the machine node-", "service-controller patch", "fault_rate: 0.2"]),
+    ("scaled-and-attached", 1, &["horizontal-pod-autoscaler update", "attachdetach-controller create"]),
+    ("service-cidrs", 1, &["service-cidrs-controller patch", "failed to allocate"]),
     ("clocks", 4, &["simulation: the clock of controller-manager is wrong", "cronjob-controller create"]),
 ];
 
-/// Quotas, budgets, devices, load balancers and what depends on clocks: whatever fails, no invariant is violated, and
+/// Quotas, budgets, devices, load balancers, autoscalers, ranges of Services and what depends on clocks: whatever fails, no invariant is violated, and
 /// everything converges.
 #[test]
 fn every_kind_converges_under_faults() {

@@ -220,6 +220,14 @@ impl SimulatedKubelet {
         self.state.lock().node_uid.clone()
     }
 
+    /// Forgets a Node that was deleted. A new one of the same name has another uid.
+    pub fn forget_node(&self, uid: &str) {
+        let mut state = self.state.lock();
+        if state.node_uid == uid {
+            state.node_uid.clear();
+        }
+    }
+
     pub fn lease(&self) -> Option<Lease> {
         self.state.lock().lease.clone()
     }

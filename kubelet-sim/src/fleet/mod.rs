@@ -326,10 +326,13 @@ impl Fleet {
     }
 
     fn on_node(&self, event: &Event<Node>) {
-        let (Event::Added(node) | Event::Updated { new: node, .. }) = event else { return };
-        if let Some(at) = self.members.index_of(node.name()) {
-            self.observe_node(at, node);
-            self.retry_mounts(event);
+        let Some(at) = self.members.index_of(event.object().name()) else { return };
+        match event {
+            Event::Added(node) | Event::Updated { new: node, .. } => {
+                self.observe_node(at, node);
+                self.retry_mounts(event);
+            }
+            Event::Deleted(node) => self.members.at(at).forget_node(node.uid()),
         }
     }
 

@@ -166,6 +166,7 @@ fn regarding(kubelet: &SimulatedKubelet) -> Regarding {
 pub async fn renew_lease(kubelet: &SimulatedKubelet, settings: &Settings, env: &Env) -> Result<(), Error> {
     let leases = kubelet.client.api::<Lease>(lease::NAMESPACE);
     let name = &kubelet.machine.name;
+    let node_uid = kubelet.node_uid();
     let known = match kubelet.lease() {
         Some(lease) => Some(lease),
         None if kubelet.is_new.swap(false, Ordering::AcqRel) => None,
@@ -175,17 +176,14 @@ pub async fn renew_lease(kubelet: &SimulatedKubelet, settings: &Settings, env: &
                 warn_of_rival(kubelet, rival, env);
                 Some(found)
             }
+            // Without its Node, which would own the lease, it would be deleted again and again.
+            Err(error) if error.is_not_found() && node_uid.is_empty() => return Ok(()),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         },
     };
-    let renewed = lease::renewed(
-        known.as_ref(),
-        name,
-        &kubelet.node_uid(),
-        settings.node_lease_duration,
-        kubelet.power.wall(env),
-    );
+    let renewed =
+        lease::renewed(known.as_ref(), name, &node_uid, settings.node_lease_duration, kubelet.power.wall(env));
     kubelet.renewals.lock().tries(&renewed);
     let written = if known.is_some() { leases.update(&renewed).await } else { leases.create(&renewed).await };
     if written.is_ok() {

@@ -142,3 +142,15 @@ async fn events_are_recorded_in_order_once_the_server_is_back() {
     let after_s = last.duration_since(began).as_secs();
     assert!((380..420).contains(&after_s), "the last restart was {after_s} s after the beginning of the outage");
 }
+
+/// The Node would own the lease, and the garbage collector would delete it each time.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_object_was_deleted_makes_no_lease() {
+    let world = world().await;
+    let leases = || world.server.list("leases.coordination.k8s.io").len();
+    assert_eq!(leases(), 1);
+    world.server.remove("nodes", "node-0");
+    world.server.remove("leases.coordination.k8s.io", "kube-node-lease/node-0");
+    world.pass(60_000).await;
+    assert_eq!(leases(), 0);
+}
