@@ -213,7 +213,8 @@ mod tests {
         assert_eq!(complaint("e2e", "client-testing", Some("client/testing")), None);
         assert!(complaint("kubelet-sim", "client-testing", Some("client/testing")).is_some());
         assert_eq!(complaint("labs/fridge", "client", Some("client")), None);
-        assert!(complaint("labs/fridge", "scheduler", Some("scheduler")).is_some());
+        assert_eq!(complaint("labs/fridge", "scheduler", Some("scheduler")), None);
+        assert!(complaint("labs/fridge", "apiserver", Some("apiserver")).is_some());
         assert_eq!(complaint("e2e", "fridge", Some("labs/fridge")), None);
         assert!(complaint("orrery", "fridge", Some("labs/fridge")).is_some());
     }
