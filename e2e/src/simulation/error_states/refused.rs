@@ -210,5 +210,8 @@ fn replicas_reset() -> Vec<Value> {
 fn hundred_thousand() -> Vec<Value> {
     let mut parallel = stateful_set("db", 100_000, "db:1");
     parallel["spec"]["podManagementPolicy"] = json!("Parallel");
-    vec![quota(&json!({"pods": "4"})), deployment("web", 100_000, "web:1"), parallel, job("work", 100_000, 100_000)]
+    // Whoever gets the four pods keeps them. If pods of the Job ended, it would rightly go on.
+    let mut endless = job("work", 100_000, 100_000);
+    endless["spec"]["template"]["metadata"]["annotations"] = json!({"orrery.dev/run-for": "1h"});
+    vec![quota(&json!({"pods": "4"})), deployment("web", 100_000, "web:1"), parallel, endless]
 }
