@@ -16,12 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "NodeVolumeLimits";
 const TOO_MANY: &str = "node(s) exceed max volume count";
+/// Attachments by the node that they are for.
+pub const BY_NODE: &str = "nodeName";
+
+pub fn by_node(attachment: &VolumeAttachment) -> Vec<String> {
+    vec![attachment.spec.node_name.clone()]
+}
 
 pub struct NodeVolumeLimits {
     pub claims: Lister<PersistentVolumeClaim>,
     pub volumes: Lister<PersistentVolume>,
     pub classes: Lister<StorageClass>,
     pub csi_nodes: Lister<CSINode>,
+    /// With the index `BY_NODE`.
     pub attachments: Lister<VolumeAttachment>,
 }
 
@@ -56,7 +63,7 @@ impl NodeVolumeLimits {
     /// Returns the volumes that a node has: those of its pods, and those that are attached for whatever reason.
     fn present(&self, node: &NodeInfo) -> BTreeSet<CsiVolume> {
         let mut present: BTreeSet<CsiVolume> = node.pods.iter().flat_map(|pod| self.volumes_of(pod)).collect();
-        for attachment in self.attachments.filter("", |attachment| attachment.spec.node_name == node.name()) {
+        for attachment in self.attachments.by_index(BY_NODE, node.name()) {
             let name = attachment.spec.source.persistent_volume_name.as_deref().unwrap_or_default();
             present.extend(self.volumes.get("", name).and_then(|volume| CsiVolume::of(&volume)));
         }
@@ -150,7 +157,7 @@ mod tests {
             volumes: Lister::of(volumes),
             classes: Lister::of([decoded(json!({"metadata": {"name": "disks"}, "provisioner": DRIVER}))]),
             csi_nodes: Lister::of([decoded(csi_node)]),
-            attachments: Lister::of(attached.iter().map(attachment).collect::<Vec<_>>()),
+            attachments: Lister::of(attached.iter().map(attachment).collect::<Vec<_>>()).indexed(BY_NODE, by_node),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::configuration::args::VolumeBindingArgs;
 use crate::framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
 };
+use crate::plugins::node_volume_limits;
 use crate::pod_info::PodInfo;
 use assumed::Assumed;
 use async_trait::async_trait;
@@ -74,6 +75,8 @@ impl Sources {
     pub fn new(informers: &Informers, pods: Lister<Pod>) -> Self {
         let volumes: Informer<PersistentVolume> = informers.of();
         volumes.index(BY_CLASS, by_class);
+        let attachments: Informer<VolumeAttachment> = informers.of();
+        attachments.index(node_volume_limits::BY_NODE, node_volume_limits::by_node);
         Self {
             pods,
             nodes: informers.of().lister(),
@@ -83,7 +86,7 @@ impl Sources {
             drivers: informers.of().lister(),
             capacities: informers.of().lister(),
             csi_nodes: informers.of().lister(),
-            attachments: informers.of().lister(),
+            attachments: attachments.lister(),
             assumed: Assumed::default(),
         }
     }
