@@ -3,13 +3,13 @@
 //! Corresponds to the binding cycle and handleSchedulingFailure of pkg/scheduler/schedule_one.go, and to
 //! prepareCandidate of pkg/scheduler/framework/preemption.
 
-use crate::framework::Nomination;
-use crate::pod_info::PodInfo;
 use client::{Action, DeleteOptions, EventSpec, EventType, Patch, Regarding};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodCondition};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
+use scheduling_framework::Nomination;
+use scheduling_framework::pod_info::PodInfo;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

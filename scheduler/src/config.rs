@@ -2,7 +2,6 @@
 //!
 //! Corresponds to cmd/kube-scheduler/app/options.
 
-use crate::configuration::{Configuration, OWN_FIELDS};
 use crate::flags::KubeScheduler;
 use clap::Args;
 use component_base::options::config_file::{Field, FileKind, flag, ignored, own};
@@ -10,6 +9,7 @@ use component_base::options::{
     self, CertDirOptions, ClientOptions, ConfigFile, ConfigFileError, LeaderElectionOptions, OriginalFlags,
     ServingOptions,
 };
+use scheduling_framework::configuration::{Configuration, OWN_FIELDS};
 use std::path::PathBuf;
 
 const KUBE_SCHEDULER_CONFIGURATION: FileKind = FileKind {

@@ -1,30 +1,19 @@
 //! The scheduler assigns a node to every pod.
 //!
-//! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins. `queue` and `cache` are the
-//! input of a cycle, `binding` returns what to write, and `scheduler` connects them.
+//! Corresponds to pkg/scheduler. Read first: `framework/src/cycle.rs`, then the plugins. `queue` orders the pods, `binding`
+//! returns what to write, and `scheduler` connects them.
 
 // The process.
 pub mod config;
-pub mod configuration;
 pub mod flags;
 mod reload;
 pub mod scheduler;
 
-// One scheduling decision.
-pub mod cycle;
-pub mod framework;
-pub mod plugins;
+pub mod queue;
 pub mod binding;
 
-// The input of a decision.
-pub mod queue;
-pub mod cache;
-pub mod pod_info;
-
-#[cfg(test)]
-mod fixture;
-#[cfg(test)]
-mod oracle;
+// What the crates below offer to plugins outside this repository.
+pub use scheduling_framework as framework;
 
 pub use config::{Config, Settings};
 
@@ -32,9 +21,9 @@ use client::component::{Component, Error};
 use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
-use configuration::Configuration;
-use configuration::shown::configz;
 use framework::Register;
+use framework::configuration::Configuration;
+use framework::configuration::shown::configz;
 use scheduler::Scheduler;
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -4,12 +4,12 @@
 
 use crate::Config;
 use crate::config::aggregate;
-use crate::configuration::Configuration;
-use crate::framework::{Handle, Profiles, Register, WaitingPods};
 use crate::scheduler::registry;
 use client::{Client, Informers};
 use component_base::lifecycle::Hangups;
 use component_base::options::ConfigFileError;
+use scheduling_framework::configuration::Configuration;
+use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 

@@ -6,20 +6,6 @@
 mod event_handlers;
 
 use crate::binding;
-use crate::cache::{Cache, Snapshot};
-use crate::configuration::Configuration;
-use crate::configuration::profile::DEFAULT_SCHEDULER;
-use crate::cycle::{self, Rotation};
-use crate::framework::{
-    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
-    Register, Registry, WaitingPods,
-};
-use crate::plugins::default_binder::DefaultBinder;
-use crate::plugins::default_selector::Workloads;
-use crate::plugins::dynamic_resources::{self, DynamicResources};
-use crate::plugins::volume_binding::{self, VolumeBinding};
-use crate::plugins::{self, Sources};
-use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
@@ -28,6 +14,20 @@ use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
+use scheduler_plugins::Sources;
+use scheduler_plugins::default_binder::DefaultBinder;
+use scheduler_plugins::default_selector::Workloads;
+use scheduler_plugins::dynamic_resources::{self, DynamicResources};
+use scheduler_plugins::volume_binding::{self, VolumeBinding};
+use scheduling_framework::cache::{Cache, Snapshot};
+use scheduling_framework::configuration::Configuration;
+use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
+use scheduling_framework::cycle::{self, Rotation};
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{
+    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
+    Register, Registry, WaitingPods,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -92,7 +92,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
         budgets: informers.of().lister(),
         random: env.random("scheduler/preemption"),
     };
-    let mut registry = plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
+    let mut registry = scheduler_plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
     register(handle, &mut registry);
     registry
 }

@@ -34,6 +34,7 @@ pub const PURE: &[&str] = &[
     "apiserver/patch",
     "apiserver/openapi",
     "scheduler/device-allocation",
+    "scheduler/reference",
     "kubelet-sim/stages",
 ];
 const IMPURE: &[&str] = &["component-base", "client", "tokio", "futures", "hyper", "axum", "rustls", "tracing"];

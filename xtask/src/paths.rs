@@ -9,7 +9,7 @@ use std::path::Path;
 const FOREIGN: &[&str] = &["k8s.io/", "pkg/", "cmd/", "plugin/", "staging/", "etc/", "var/"];
 
 /// What the reader of a tutorial writes.
-const WRITTEN_BY_THE_READER: &[&str] = &["controller-manager/src/node_role.rs", "scheduler/src/plugins/fewest_pods.rs"];
+const WRITTEN_BY_THE_READER: &[&str] = &["controller-manager/src/node_role.rs", "scheduler/plugins/src/fewest_pods.rs"];
 
 /// A complaint for each path of a file or folder, and for each name of a function or field, that a document has and the
 /// sources have not.

@@ -15,8 +15,8 @@
 
 pub mod shared;
 
-use crate::framework::{ClusterEvent, Nominated, Profiles};
-use crate::pod_info::PodInfo;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{ClusterEvent, Nominated, Profiles};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 //!
 //! Corresponds to PriorityQueue.Pop and its flush goroutines.
 
-use crate::framework::Profiles;
 use crate::queue::{QueuedPod, SchedulingQueue};
 use component_base::env::Env;
 use parking_lot::Mutex;
+use scheduling_framework::Profiles;
 use std::sync::Arc;
 use tokio::sync::Notify;
 

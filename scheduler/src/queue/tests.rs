@@ -1,9 +1,9 @@
 //! Tests the order and the time in which pods leave the queue.
 
 use super::*;
-use crate::fixture::{Objects, info, node, pod, profile};
 use component_base::env::Env;
 use proto::Kind;
+use scheduler_plugins::fixture::{Objects, info, node, pod, profile};
 use serde_json::json;
 
 struct TestQueue {

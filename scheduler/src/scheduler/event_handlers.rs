@@ -3,13 +3,13 @@
 //! Corresponds to pkg/scheduler/eventhandlers.go. Handlers run in the informers' tasks and do not wait.
 
 use super::{Scheduler, node_name};
-use crate::framework::ClusterEvent;
-use crate::pod_info::PodInfo;
 use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use scheduling_framework::ClusterEvent;
+use scheduling_framework::pod_info::PodInfo;
 use std::sync::Arc;
 
 impl Scheduler {

@@ -1,12 +1,12 @@
 //! Tests the scheduler with a plugin that records its calls, over a small API server.
 
 use super::*;
-use crate::cache::NodeInfo;
-use crate::configuration::profile::ProfileConfiguration;
-use crate::fixture;
-use crate::framework::*;
 use async_trait::async_trait;
 use client_testing::FakeServer;
+use scheduler_plugins::fixture;
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::configuration::profile::ProfileConfiguration;
+use scheduling_framework::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 

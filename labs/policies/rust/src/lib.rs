@@ -3,11 +3,11 @@
 //! A file of the scheduler enables them: `multiPoint: {enabled: [{name: FewestPods, weight: 5}, {name: Quiet}]}`.
 //! Corresponds to the out-of-tree plugins of k8s.io/scheduler-plugins.
 
-use scheduler::cache::{NodeInfo, Snapshot};
+use scheduler::framework::cache::{NodeInfo, Snapshot};
+use scheduler::framework::pod_info::PodInfo;
 use scheduler::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, Points, Registry, Rejection, Score,
 };
-use scheduler::pod_info::PodInfo;
 use std::sync::Arc;
 
 /// Adds both plugins to those that a configuration may name.

@@ -1,8 +1,8 @@
 //! Tests both policies, and that a configuration may name them.
 
 use super::*;
-use scheduler::configuration::profile::ProfileConfiguration;
 use scheduler::framework::assembly::assemble;
+use scheduler::framework::configuration::profile::ProfileConfiguration;
 
 #[test]
 fn few_pods_and_quiet_nodes() {
@@ -27,7 +27,7 @@ fn a_configuration_may_name_them() {
     assert_eq!(errors.len(), 2, "{errors:?}");
     let mut configuration = ProfileConfiguration::default();
     for (name, weight) in [("FewestPods", 5), ("Quiet", 0)] {
-        let plugin = scheduler::configuration::plugin_sets::PluginRef { name: name.to_owned(), weight };
+        let plugin = scheduler::framework::configuration::plugin_sets::PluginRef { name: name.to_owned(), weight };
         configuration.plugins.multi_point.enabled.push(plugin);
     }
     assert_eq!(assemble(&configuration, &registry).err(), Some(errors));

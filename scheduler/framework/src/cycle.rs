@@ -1,0 +1,226 @@
+//! The scheduling cycle: finds the node of a pod in a snapshot, or the reasons for which no node fits.
+//!
+//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
+//! same decision.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::profile::TieBreak;
+use crate::pod_info::PodInfo;
+use crate::profile::PluginScores;
+use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
+use component_base::rng::Random;
+use std::sync::Arc;
+
+/// Smaller clusters are searched completely.
+const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
+/// Smallest part of a large cluster that is searched, in percent.
+const MIN_PERCENTAGE_OF_NODES_TO_FIND: usize = 5;
+
+/// The state that one cycle leaves for the next.
+#[derive(Debug, Default)]
+pub struct Rotation {
+    /// Index of the node at which the next search begins, so that the searches rotate over all nodes.
+    next_start: usize,
+    /// Number of ties that `TieBreak::RoundRobin` has decided.
+    ties: usize,
+}
+
+impl Rotation {
+    /// Begins the next search at this node.
+    pub fn at(next_start: usize) -> Self {
+        Self { next_start, ties: 0 }
+    }
+
+    pub fn next_start(&self) -> usize {
+        self.next_start
+    }
+}
+
+/// The node of a pod, and how it was chosen.
+#[derive(Debug)]
+pub struct Decision {
+    pub node: String,
+    /// Number of nodes that were filtered.
+    pub evaluated: usize,
+    /// Names of the nodes on which the pod fits.
+    pub feasible: Vec<String>,
+    /// Scores in the order of `feasible`; empty if only one node is feasible.
+    pub scores: Vec<PluginScores>,
+}
+
+/// Finds the node for a pod. The plugins leave their data in `state`.
+pub fn schedule_one(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+    random: &Random,
+) -> Result<Decision, FitError> {
+    if snapshot.nodes().is_empty() {
+        return Err(FitError::NoNodes);
+    }
+    let (feasible, evaluated) = find_feasible(profile, state, pod, snapshot, nominated, rotation)?;
+    let feasible: Vec<&NodeInfo> = feasible.iter().map(|node| &***node).collect();
+    let scores = match feasible.len() {
+        1 => Vec::new(),
+        _ => profile.run_score(state, pod, snapshot, &feasible),
+    };
+    let chosen = match profile.tie_break {
+        TieBreak::Random => select_host(feasible.len(), &scores, random),
+        TieBreak::RoundRobin => select_next_host(&feasible, &scores, rotation),
+    };
+    let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
+    Ok(Decision { node: feasible[chosen].clone(), evaluated, feasible, scores })
+}
+
+/// Returns the nodes that pass all filters, up to a sufficient number, and the number of nodes that were filtered.
+fn find_feasible<'a>(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &'a Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+) -> Result<(Vec<&'a Arc<NodeInfo>>, usize), FitError> {
+    let all_nodes = snapshot.nodes().len();
+    let candidates = profile
+        .run_pre_filter(state, pod, snapshot)
+        .map_err(|rejection| FitError::no_fit(all_nodes, Diagnosis::before_filters(rejection)))?;
+    // The node that preemption has nominated comes first.
+    if let Some(node) = snapshot.get(pod.nominated_node_name())
+        && candidates.names.as_ref().is_none_or(|names| names.contains(node.name()))
+        && passes_filters(profile, state, pod, node, nominated).is_ok()
+    {
+        return Ok((vec![node], 1));
+    }
+    let nodes: Vec<&Arc<NodeInfo>> = match &candidates.names {
+        None => snapshot.nodes().iter().collect(),
+        Some(names) => names.iter().filter_map(|name| snapshot.get(name)).collect(),
+    };
+    let plugins = candidates.restricted_by.iter().copied().collect();
+    let mut diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
+    // Without scores, all nodes are equal.
+    let enough = match profile.score.is_empty() {
+        true => 1,
+        false => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, nodes.len()),
+    };
+    let (mut feasible, mut evaluated) = (Vec::new(), 0);
+    for offset in 0..nodes.len() {
+        let node = nodes[(rotation.next_start + offset) % nodes.len()];
+        evaluated += 1;
+        match passes_filters(profile, state, pod, node, nominated) {
+            Ok(()) => feasible.push(node),
+            Err(rejection) => {
+                diagnosis.plugins.insert(rejection.plugin);
+                diagnosis.rejections.insert(node.name().to_owned(), rejection);
+            }
+        }
+        if feasible.len() >= enough {
+            break;
+        }
+    }
+    rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
+    if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
+}
+
+/// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,
+/// and a smaller part of a larger one.
+fn feasible_nodes_to_find(percentage: usize, nodes: usize) -> usize {
+    if nodes < MIN_FEASIBLE_NODES_TO_FIND {
+        return nodes;
+    }
+    let percentage = match percentage {
+        0 => 50_usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE_OF_NODES_TO_FIND),
+        percentage => percentage,
+    };
+    (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
+}
+
+/// Filters one node, with the pods that are nominated to it and without them, because they may never come. The node may
+/// be a hypothetical one that `state` includes.
+pub fn passes_filters(
+    profile: &Profile,
+    state: &CycleState,
+    pod: &PodInfo,
+    node: &NodeInfo,
+    nominated: &Nominated,
+) -> Result<(), Rejection> {
+    let mut others = nominated.of_equal_or_higher_priority(pod, node.name()).peekable();
+    if others.peek().is_some() {
+        let (mut state_with_others, mut with_others) = (state.clone(), node.clone());
+        for other in others {
+            with_others.add_pod(other.clone());
+            profile.run_add_pod(&mut state_with_others, pod, other, &with_others);
+        }
+        profile.run_filter(&state_with_others, pod, &with_others)?;
+    }
+    profile.run_filter(state, pod, node)
+}
+
+/// Returns the weighted sum of a node's scores.
+fn total(scores: &[PluginScores], node: usize) -> i64 {
+    scores.iter().map(|plugin| plugin.weight.saturating_mul(plugin.scores[node])).fold(0, i64::saturating_add)
+}
+
+/// Returns the node with the highest score; of several, the next one by name.
+fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &mut Rotation) -> usize {
+    let most = (0..feasible.len()).map(|node| total(scores, node)).max();
+    let mut best: Vec<usize> = (0..feasible.len()).filter(|node| Some(total(scores, *node)) == most).collect();
+    if let [only] = best[..] {
+        return only;
+    }
+    best.sort_by_key(|node| feasible[*node].name());
+    rotation.ties = rotation.ties.wrapping_add(1);
+    best[rotation.ties.wrapping_sub(1) % best.len()]
+}
+
+/// Returns the node with the highest score; of several, a random one.
+fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
+    let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
+    for node in 0..nodes {
+        let total = total(scores, node);
+        if total > most {
+            (best, most, equals) = (node, total, 1);
+        } else if total == most {
+            // Replacing the choice with probability 1/n at the nth equal node gives each of them the same chance.
+            equals += 1;
+            if random.below(equals) == 0 {
+                best = node;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_nodes_is_enough() {
+        let found = |percentage| {
+            [1, 50, 99, 100, 150, 200, 500, 1000, 5000, 6000].map(|nodes| feasible_nodes_to_find(percentage, nodes))
+        };
+        assert_eq!(found(0), [1, 50, 99, 100, 100, 100, 230, 420, 500, 300]);
+        assert_eq!(found(1), [1, 50, 99, 100, 100, 100, 100, 100, 100, 100]);
+        assert_eq!(found(60), [1, 50, 99, 100, 100, 120, 300, 600, 3000, 3600]);
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_seed_alone() {
+        let chosen = |seed: u64| {
+            let scores = [PluginScores { plugin: "x", weight: 2, scores: vec![7, 9, 9, 9, 3] }];
+            let random = Random::from_seed(seed, "ties");
+            (0..8).map(|_| select_host(5, &scores, &random)).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(1), chosen(1));
+        assert_ne!(chosen(1), chosen(2));
+        let mut all = chosen(3);
+        all.extend(chosen(4));
+        all.sort();
+        all.dedup();
+        assert_eq!(all, [1, 2, 3]);
+    }
+}

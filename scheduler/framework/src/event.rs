@@ -1,0 +1,94 @@
+//! `ClusterEvent`, an event that may make an unschedulable pod schedulable.
+//!
+//! Corresponds to framework.ClusterEvent and the queueing hints of pkg/scheduler.
+
+use crate::cache::NodeInfo;
+use crate::pod_info::PodInfo;
+use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
+use proto::kinds::api::resource::v1::ResourceClaim;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub enum ClusterEvent {
+    NodeAdded(Arc<Node>),
+    NodeUpdated {
+        old: Arc<Node>,
+        new: Arc<Node>,
+    },
+    NodeDeleted(Arc<Node>),
+    /// A pod was bound to a node.
+    AssignedPodAdded(Arc<PodInfo>),
+    AssignedPodUpdated {
+        old: Arc<PodInfo>,
+        new: Arc<PodInfo>,
+    },
+    /// A bound, assumed or nominated pod has released its node: it was deleted, is terminal, or was not bound.
+    AssignedPodDeleted(Arc<PodInfo>),
+    ClaimChanged(Arc<PersistentVolumeClaim>),
+    /// A volume, storage class, driver or capacity was added or updated.
+    VolumesChanged,
+    /// A claim of devices was added, updated or deleted.
+    ResourceClaimChanged {
+        old: Option<Arc<ResourceClaim>>,
+        new: Option<Arc<ResourceClaim>>,
+    },
+    /// A class or a slice of devices was added or updated.
+    DevicesChanged,
+    /// A pod in the queue was updated.
+    PodUpdated {
+        old: Arc<PodInfo>,
+        new: Arc<PodInfo>,
+    },
+    /// One pod is to be tried again without an event.
+    Forced {
+        uid: String,
+    },
+}
+
+impl ClusterEvent {
+    /// Returns the event of an updated node; `None` if scheduling does not depend on the change, as with heartbeats.
+    pub fn node_updated(old: &Arc<Node>, new: &Arc<Node>) -> Option<Self> {
+        let spec = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
+        let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
+        let same = old.metadata.labels == new.metadata.labels
+            && spec(old) == spec(new)
+            && allocatable(old) == allocatable(new);
+        (!same).then(|| ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() })
+    }
+
+    /// Returns the event of an updated pod on a node; `None` unless its labels changed or its requests decreased.
+    pub fn assigned_pod_updated(old: Arc<PodInfo>, new: Arc<PodInfo>) -> Option<Self> {
+        let may_help = old.labels() != new.labels() || old.requests.exceeds(&new.requests);
+        may_help.then_some(ClusterEvent::AssignedPodUpdated { old, new })
+    }
+
+    /// Returns the former and the present state of an added or updated node.
+    pub fn node_change(&self) -> Option<(Option<&Arc<Node>>, &Arc<Node>)> {
+        match self {
+            ClusterEvent::NodeAdded(node) => Some((None, node)),
+            ClusterEvent::NodeUpdated { old, new } => Some((Some(old), new)),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a pod in the queue was updated and `part` of it has changed.
+    pub fn pod_if_changed<T: PartialEq>(&self, part: impl Fn(&PodInfo) -> T) -> bool {
+        matches!(self, ClusterEvent::PodUpdated { old, new } if part(old) != part(new))
+    }
+
+    /// Returns false for an update of another pod in the queue.
+    pub fn concerns(&self, pod: &PodInfo) -> bool {
+        match self {
+            ClusterEvent::PodUpdated { new, .. } => new.uid() == pod.uid(),
+            ClusterEvent::Forced { uid } => uid == pod.uid(),
+            _ => true,
+        }
+    }
+}
+
+/// Returns a node without pods, for queueing hints that filter it.
+pub fn empty_node_info(node: &Arc<Node>) -> NodeInfo {
+    let mut info = NodeInfo::default();
+    info.set_node(node.clone());
+    info
+}

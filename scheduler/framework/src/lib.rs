@@ -1,0 +1,226 @@
+//! The scheduling framework: the extension points of a scheduling cycle, as traits that plugins implement.
+//!
+//! Corresponds to k8s.io/kube-scheduler/framework and pkg/scheduler/framework.
+//!
+//! ```text
+//! queue:    PreEnqueue  QueueSort
+//! cycle:    PreFilter -> Filter each node -> (PostFilter if none fits) -> PreScore -> Score each node -> Reserve -> Permit
+//! binding:  PreBind -> Bind -> PostBind          (a failure after Reserve calls Unreserve in reverse order)
+//! ```
+
+// What a cycle reads.
+pub mod pod_info;
+pub mod cache;
+
+// A cycle and its parts.
+pub mod cycle;
+pub mod rejection;
+pub mod cycle_state;
+pub mod diagnosis;
+pub mod event;
+pub mod nominated;
+pub mod profile;
+
+// From a configuration to profiles.
+pub mod configuration;
+pub mod points;
+pub mod registry;
+pub mod assembly;
+pub mod profiles;
+
+// Pods between Permit and PreBind.
+pub mod waiting_pods;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
+
+pub use cycle_state::CycleState;
+pub use diagnosis::{Diagnosis, FitError};
+pub use event::ClusterEvent;
+pub use nominated::Nominated;
+pub use points::Points;
+pub use profile::Profile;
+pub use profiles::Profiles;
+pub use registry::{Handle, Register, Registry};
+pub use rejection::Rejection;
+pub use waiting_pods::WaitingPods;
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::pod_info::PodInfo;
+use async_trait::async_trait;
+use client::Action;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Highest score that a plugin gives a node, before weights.
+pub const MAX_NODE_SCORE: i64 = 100;
+
+pub trait Plugin: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// The queueing hint: returns true if this event may make a pod schedulable that this plugin has rejected. A wrong
+    /// "true" costs a cycle; a wrong "false" leaves the pod unschedulable until the periodic flush.
+    fn may_become_schedulable(&self, _pod: &PodInfo, _event: &ClusterEvent) -> bool {
+        false
+    }
+}
+
+/// Rejects pods that must not enter the active queue.
+pub trait PreEnqueue: Plugin {
+    fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection>;
+}
+
+/// Orders the active queue: the smallest rank is first. A profile has one such plugin.
+pub trait QueueSort: Plugin {
+    fn rank(&self, pod: &PodInfo) -> i64;
+}
+
+/// The result of a PreFilter plugin.
+#[derive(Debug)]
+pub enum PreFilterResult {
+    /// The plugin's Filter is skipped for this pod.
+    Skip,
+    /// Any node may pass the plugin's Filter.
+    AllNodes,
+    /// Only these nodes may pass the plugin's Filter.
+    Nodes(BTreeSet<String>),
+}
+
+/// Runs once in a cycle, before nodes are filtered.
+pub trait PreFilter: Plugin {
+    fn pre_filter(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<PreFilterResult, Rejection>;
+
+    /// Updates the data of `pre_filter` for a simulation in which the node has one more pod.
+    fn add_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _added: &PodInfo, _node: &NodeInfo) {}
+
+    /// Updates the data of `pre_filter` for a simulation in which the node has one pod less.
+    fn remove_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _removed: &PodInfo, _node: &NodeInfo) {}
+}
+
+/// Rejects nodes on which the pod cannot run.
+pub trait Filter: Plugin {
+    fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection>;
+}
+
+/// The change of a pod's nominated node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nomination {
+    /// The nomination stays.
+    #[default]
+    Keep,
+    /// The nomination is removed, so that other pods may use the node.
+    Clear,
+    /// The pod is nominated to this node.
+    Node(String),
+}
+
+/// A cycle that has found no node, as the input of PostFilter plugins.
+pub struct FailedCycle<'a> {
+    pub profile: &'a Profile,
+    pub state: &'a CycleState,
+    pub pod: &'a PodInfo,
+    pub snapshot: &'a Snapshot,
+    pub diagnosis: &'a Diagnosis,
+    pub nominated: &'a Nominated,
+}
+
+/// The result of a PostFilter plugin.
+#[derive(Debug, Default)]
+pub struct PostFilterResult {
+    pub nomination: Nomination,
+    /// Pods to evict.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// Other writes that may let the pod fit.
+    pub writes: Vec<Action>,
+    /// Message about why the plugin cannot help; empty after a nomination.
+    pub message: String,
+}
+
+/// Runs when no node passes the filters. The plugins run in order until one nominates a node.
+pub trait PostFilter: Plugin {
+    /// An error skips the remaining plugins, and replaces their messages.
+    fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String>;
+}
+
+/// Runs once in a cycle, with the nodes to score. `Skip` skips the plugin's Score.
+pub trait PreScore: Plugin {
+    fn pre_score(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> PreScoreResult;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreScoreResult {
+    Skip,
+    Score,
+}
+
+/// Scores a node. After `normalize`, scores are between 0 and `MAX_NODE_SCORE`.
+pub trait Score: Plugin {
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64;
+
+    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], _scores: &mut [i64]) {}
+}
+
+/// Reserves what a pod will use on its node.
+pub trait Reserve: Plugin {
+    fn reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
+    fn unreserve(&self, state: &CycleState, pod: &PodInfo, node: &str);
+}
+
+/// What a Permit plugin lets a pod do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Allow,
+    /// The pod waits up to this time until the plugin allows or rejects it through `WaitingPods`.
+    Wait(Duration),
+}
+
+/// Runs last before the binding cycle. It may reject the pod, or let it wait.
+pub trait Permit: Plugin {
+    fn permit(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<Permission, Rejection>;
+}
+
+/// Whether a PreBind plugin has something to do for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreBindPreFlight {
+    Skip,
+    Run,
+}
+
+/// Runs before a pod is bound, for example to provision a volume. It may take minutes.
+#[async_trait]
+pub trait PreBind: Plugin {
+    fn pre_bind_pre_flight(&self, state: &CycleState, pod: &PodInfo, node: &str) -> PreBindPreFlight;
+    async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String>;
+}
+
+/// Binds the pod. After a plugin has handled a pod, the others do not run.
+#[async_trait]
+pub trait Bind: Plugin {
+    /// Returns `None` if the plugin does not handle the pod.
+    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>>;
+}
+
+pub trait PostBind: Plugin {
+    fn post_bind(&self, pod: &PodInfo, node: &str);
+}
+
+/// An error of the binding cycle.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error("running {point} plugin {plugin:?}: {message}")]
+    Plugin { point: &'static str, plugin: &'static str, message: String },
+    #[error("no plugin binds this pod")]
+    NoBinder,
+}

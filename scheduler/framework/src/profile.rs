@@ -1,0 +1,248 @@
+//! `Profile`, the plugins of each extension point with their order and weights.
+//!
+//! Corresponds to pkg/scheduler/profile and pkg/scheduler/framework/runtime.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::profile::TieBreak;
+use crate::*;
+use std::collections::BTreeMap;
+
+/// The plugins of one scheduler name. Each list is in the order in which its plugins run.
+#[derive(Default)]
+pub struct Profile {
+    pub scheduler_name: String,
+    pub pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
+    pub queue_sort: Option<Arc<dyn QueueSort>>,
+    pub pre_filter: Vec<Arc<dyn PreFilter>>,
+    pub filter: Vec<Arc<dyn Filter>>,
+    pub post_filter: Vec<Arc<dyn PostFilter>>,
+    pub pre_score: Vec<Arc<dyn PreScore>>,
+    /// Score plugins with their weights.
+    pub score: Vec<(Arc<dyn Score>, i64)>,
+    pub reserve: Vec<Arc<dyn Reserve>>,
+    pub permit: Vec<Arc<dyn Permit>>,
+    pub pre_bind: Vec<Arc<dyn PreBind>>,
+    pub bind: Vec<Arc<dyn Bind>>,
+    pub post_bind: Vec<Arc<dyn PostBind>>,
+    /// All plugins, for their queueing hints.
+    pub plugins: Vec<Arc<dyn Plugin>>,
+    /// Percentage of feasible nodes that are enough; 0 for a part that shrinks with the cluster.
+    pub percentage_of_nodes_to_score: usize,
+    pub tie_break: TieBreak,
+}
+
+/// The nodes that remain after the PreFilter plugins.
+pub struct Candidates {
+    /// Names of the nodes; `None` for all nodes.
+    pub names: Option<BTreeSet<String>>,
+    /// Plugins that have restricted the nodes.
+    pub restricted_by: Vec<&'static str>,
+}
+
+impl Candidates {
+    fn restrict(&mut self, plugin: &'static str, names: BTreeSet<String>) -> Result<(), Rejection> {
+        self.restricted_by.push(plugin);
+        let names: BTreeSet<String> = match self.names.take() {
+            Some(present) => present.intersection(&names).cloned().collect(),
+            None => names,
+        };
+        if names.is_empty() {
+            let reason = match self.restricted_by.as_slice() {
+                [one] => format!("node(s) didn't satisfy plugin {one}"),
+                several => format!("node(s) didn't satisfy plugin(s) [{}] simultaneously", several.join(" ")),
+            };
+            return Err(Rejection::unresolvable(plugin, reason));
+        }
+        self.names = Some(names);
+        Ok(())
+    }
+
+    /// Returns the rejection of a node that is not a candidate.
+    pub fn exclusion(&self) -> Option<Rejection> {
+        let first = self.restricted_by.first()?;
+        let reason = format!("node(s) didn't satisfy plugin(s) [{}]", self.restricted_by.join(" "));
+        Some(Rejection::unresolvable(first, reason))
+    }
+}
+
+/// The scores of one plugin, and its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginScores {
+    pub plugin: &'static str,
+    pub weight: i64,
+    /// Normalized scores before weighting, in the order of the nodes.
+    pub scores: Vec<i64>,
+}
+
+impl Profile {
+    pub fn run_pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
+        self.pre_enqueue.iter().try_for_each(|plugin| plugin.pre_enqueue(pod))
+    }
+
+    pub fn run_pre_filter(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<Candidates, Rejection> {
+        let mut candidates = Candidates { names: None, restricted_by: Vec::new() };
+        for plugin in &self.pre_filter {
+            match plugin.pre_filter(state, pod, snapshot)? {
+                PreFilterResult::AllNodes => {}
+                PreFilterResult::Skip => drop(state.skip_filter.insert(plugin.name())),
+                PreFilterResult::Nodes(names) => candidates.restrict(plugin.name(), names)?,
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// Updates the PreFilter data for a simulation in which the node has the pod `added`.
+    pub fn run_add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
+        for plugin in &self.pre_filter {
+            if !state.skip_filter.contains(plugin.name()) {
+                plugin.add_pod(state, pod, added, node);
+            }
+        }
+    }
+
+    /// Updates the PreFilter data for a simulation in which the node lacks the pod `removed`.
+    pub fn run_remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
+        for plugin in &self.pre_filter {
+            if !state.skip_filter.contains(plugin.name()) {
+                plugin.remove_pod(state, pod, removed, node);
+            }
+        }
+    }
+
+    /// Returns the rejection of the first plugin that rejects the node.
+    pub fn run_filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        let plugins = self.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name()));
+        plugins.map(|plugin| plugin.filter(state, pod, node)).find(Result::is_err).unwrap_or(Ok(()))
+    }
+
+    /// Runs the PostFilter plugins for a pod that no node fits, and adds their message to the error.
+    pub fn run_post_filters(
+        &self,
+        error: &mut FitError,
+        state: &CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nominated: &Nominated,
+    ) -> PostFilterResult {
+        let FitError::NoFit { diagnosis, post_filter_message, .. } = error else {
+            return PostFilterResult { nomination: Nomination::Clear, ..PostFilterResult::default() };
+        };
+        let failed = FailedCycle { profile: self, state, pod, snapshot, diagnosis, nominated };
+        let result = self.first_post_filter_result(&failed);
+        post_filter_message.clone_from(&result.message);
+        result
+    }
+
+    fn first_post_filter_result(&self, failed: &FailedCycle<'_>) -> PostFilterResult {
+        let (mut nomination, mut reasons, mut writes) = (Nomination::Keep, Vec::new(), Vec::new());
+        for plugin in &self.post_filter {
+            let mut result = match plugin.post_filter(failed) {
+                Ok(result) => result,
+                Err(message) => return PostFilterResult { message, writes, ..PostFilterResult::default() },
+            };
+            writes.append(&mut result.writes);
+            match result.nomination {
+                Nomination::Node(_) => return PostFilterResult { writes, ..result },
+                Nomination::Clear => nomination = Nomination::Clear,
+                Nomination::Keep => {}
+            }
+            reasons.push(result.message);
+        }
+        PostFilterResult { nomination, message: reasons.join(", "), writes, ..PostFilterResult::default() }
+    }
+
+    pub fn run_score(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> Vec<PluginScores> {
+        for plugin in &self.pre_score {
+            if plugin.pre_score(state, pod, snapshot, nodes) == PreScoreResult::Skip {
+                state.skip_score.insert(plugin.name());
+            }
+        }
+        let state = &*state;
+        let plugins = self.score.iter().filter(|(plugin, _)| !state.skip_score.contains(plugin.name()));
+        plugins
+            .map(|(plugin, weight)| {
+                let mut scores: Vec<i64> = nodes.iter().map(|node| plugin.score(state, pod, node, snapshot)).collect();
+                plugin.normalize(state, pod, nodes, &mut scores);
+                PluginScores { plugin: plugin.name(), weight: *weight, scores }
+            })
+            .collect()
+    }
+
+    /// Runs the Reserve plugins. After a rejection the caller runs Unreserve.
+    pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
+        self.reserve.iter().try_for_each(|plugin| plugin.reserve(state, pod, node))
+    }
+
+    /// Runs Unreserve in reverse order. It has no effect for plugins that have reserved nothing.
+    pub fn run_unreserve(&self, state: &CycleState, pod: &PodInfo, node: &str) {
+        for plugin in self.reserve.iter().rev() {
+            plugin.unreserve(state, pod, node);
+        }
+    }
+
+    /// Runs the Permit plugins. Returns those for which the pod has to wait, and how long.
+    pub fn run_permit(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        node: &str,
+    ) -> Result<BTreeMap<&'static str, Duration>, Rejection> {
+        let mut waits = BTreeMap::new();
+        for plugin in &self.permit {
+            if let Permission::Wait(wait) = plugin.permit(state, pod, node)? {
+                waits.insert(plugin.name(), wait);
+            }
+        }
+        Ok(waits)
+    }
+
+    /// Returns the PreBind plugins that have something to do for the pod.
+    pub fn to_pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Vec<&dyn PreBind> {
+        let plugins = self.pre_bind.iter().map(|plugin| &**plugin);
+        plugins.filter(|plugin| plugin.pre_bind_pre_flight(state, pod, node) == PreBindPreFlight::Run).collect()
+    }
+
+    pub async fn run_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError> {
+        for plugin in &self.bind {
+            if let Some(bound) = plugin.bind(pod, node).await {
+                bound.map_err(|message| BindError::Plugin { point: "Bind", plugin: plugin.name(), message })?;
+                self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
+                return Ok(());
+            }
+        }
+        Err(BindError::NoBinder)
+    }
+
+    /// Returns true if the event may make a pod schedulable that these plugins have rejected.
+    pub fn may_become_schedulable(
+        &self,
+        rejected_by: &BTreeSet<&'static str>,
+        pod: &PodInfo,
+        event: &ClusterEvent,
+    ) -> bool {
+        let mut plugins = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
+        let forced = matches!(event, ClusterEvent::Forced { .. });
+        event.concerns(pod) && (forced || plugins.any(|plugin| plugin.may_become_schedulable(pod, event)))
+    }
+}
+
+/// Normalizes scores so that the highest becomes 100, or with `reverse` so that 0 becomes 100. Corresponds to
+/// helper.DefaultNormalizeScore.
+pub fn normalize_to_highest(scores: &mut [i64], reverse: bool) {
+    let highest = scores.iter().copied().max().unwrap_or(0);
+    for score in scores.iter_mut() {
+        let scaled = if highest == 0 { 0 } else { *score * MAX_NODE_SCORE / highest };
+        *score = if reverse { MAX_NODE_SCORE - scaled } else { scaled };
+    }
+}

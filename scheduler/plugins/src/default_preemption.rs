@@ -1,0 +1,231 @@
+//! DefaultPreemption chooses a node on which a pod would fit without pods of lower priority.
+//!
+//! Corresponds to pkg/scheduler/framework/preemption and plugins/defaultpreemption. The plugin chooses the victims, and
+//! `binding` evicts them.
+
+use client::Lister;
+use component_base::rng::Random;
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::policy::v1::PodDisruptionBudget;
+use proto::kinds::jiff::Timestamp;
+use proto::meta::label_selector;
+use proto::meta::selector::Selector;
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::configuration::args::DefaultPreemptionArgs;
+use scheduling_framework::cycle;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{
+    Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Rejection,
+};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub struct DefaultPreemption {
+    pub args: DefaultPreemptionArgs,
+    pub budgets: Lister<PodDisruptionBudget>,
+    /// Chooses the node at which the search for candidates begins.
+    pub random: Random,
+}
+
+const NAME: &str = "DefaultPreemption";
+
+/// A node on which the pod would fit without the victims.
+struct Candidate {
+    node: String,
+    /// Victims, the highest priority first; never empty.
+    victims: Vec<Arc<PodInfo>>,
+    /// Number of victims that a disruption budget protects.
+    violations: usize,
+}
+
+/// A PodDisruptionBudget with its parsed selector.
+struct Budget {
+    object: Arc<PodDisruptionBudget>,
+    selector: Selector,
+}
+
+impl Plugin for DefaultPreemption {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+}
+
+impl PostFilter for DefaultPreemption {
+    fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String> {
+        if let Some(reason) = ineligible(failed) {
+            return Ok(PostFilterResult { message: format!("preemption: {reason}"), ..PostFilterResult::default() });
+        }
+        let (candidates, rejections) = self.candidates(failed);
+        if let Some(best) = choose(candidates) {
+            let nomination = Nomination::Node(best.node);
+            return Ok(PostFilterResult { nomination, victims: best.victims, ..PostFilterResult::default() });
+        }
+        let others = Some(Rejection::unresolvable(NAME, "Preemption is not helpful for scheduling"));
+        let diagnosis = Diagnosis { rejections, others, ..Diagnosis::default() };
+        let error = FitError::no_fit(failed.snapshot.nodes().len(), diagnosis);
+        Ok(PostFilterResult {
+            nomination: Nomination::Clear,
+            message: format!("preemption: {error}"),
+            ..PostFilterResult::default()
+        })
+    }
+}
+
+/// Returns the reason for which the pod may not preempt others, if there is one.
+fn ineligible(failed: &FailedCycle<'_>) -> Option<&'static str> {
+    let FailedCycle { pod, snapshot, diagnosis, .. } = failed;
+    if pod.spec().preemption_policy.as_deref() == Some("Never") {
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    let nominated = snapshot.get(pod.nominated_node_name())?;
+    if diagnosis.of(nominated.name()).is_some_and(|rejection| !rejection.resolvable) {
+        return None; // the pod cannot run on its nominated node any more
+    }
+    // The victims of an earlier preemption are still terminating.
+    let is_waiting = nominated.pods.iter().any(|other| other.priority < pod.priority && is_preempted(&other.pod));
+    is_waiting.then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// Returns true if the pod is terminating because it was preempted.
+fn is_preempted(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    pod.is_deleting()
+        && conditions
+            .find(|condition| condition.type_ == "DisruptionTarget")
+            .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some("PreemptionByScheduler"))
+}
+
+impl DefaultPreemption {
+    /// Returns the number of candidates after which the search ends.
+    fn candidates_to_find(&self, nodes: usize) -> usize {
+        let limit = |number: i32| usize::try_from(number).unwrap_or(0);
+        let part = nodes * limit(self.args.min_candidate_nodes_percentage) / 100;
+        part.max(limit(self.args.min_candidate_nodes_absolute)).min(nodes)
+    }
+
+    /// Returns the candidates, those without violated budgets first, and the rejections of other nodes.
+    fn candidates(&self, failed: &FailedCycle<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
+        let resolvable = |node: &&Arc<NodeInfo>| failed.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
+        let nodes: Vec<&Arc<NodeInfo>> = failed.snapshot.nodes().iter().filter(resolvable).collect();
+        let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
+        if nodes.is_empty() {
+            return (non_violating, rejections);
+        }
+        let budgets = self.budgets();
+        let offset = self.random.below(nodes.len());
+        for node in nodes.iter().cycle().skip(offset).take(nodes.len()) {
+            match victims_on(failed, node, &budgets) {
+                Ok(candidate) if candidate.violations == 0 => non_violating.push(candidate),
+                Ok(candidate) => violating.push(candidate),
+                Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
+            }
+            if !non_violating.is_empty()
+                && non_violating.len() + violating.len() >= self.candidates_to_find(nodes.len())
+            {
+                break;
+            }
+        }
+        non_violating.append(&mut violating);
+        (non_violating, rejections)
+    }
+
+    /// Returns the budgets with a non-empty selector. The others protect no pod.
+    fn budgets(&self) -> Vec<Budget> {
+        let budget = |object: Arc<PodDisruptionBudget>| {
+            let selector = object.spec.as_ref().and_then(|s| s.selector.as_ref());
+            let selector = label_selector::from_typed(selector).ok().filter(|s| !s.is_empty())?;
+            Some(Budget { object, selector })
+        };
+        self.budgets.list().into_iter().filter_map(budget).collect()
+    }
+}
+
+/// Removes all pods of lower priority from a copy of the node. Then adds them again while the pod fits, those of the
+/// highest priority first. The rest are the victims.
+fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
+    let FailedCycle { profile, pod, nominated, .. } = failed;
+    let mut lower: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
+    if lower.is_empty() {
+        return Err(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
+    }
+    let (mut simulated, mut state) = (node.clone(), failed.state.clone());
+    for other in &lower {
+        simulated.remove_pod(other.uid());
+        profile.run_remove_pod(&mut state, pod, other, &simulated);
+    }
+    cycle::passes_filters(profile, &state, pod, &simulated, nominated)?;
+
+    lower.sort_by_key(|other| importance(other));
+    let (protected, unprotected) = split_by_budget(lower, budgets);
+    let (mut victims, mut violations) = (Vec::new(), 0);
+    for (others, is_protected) in [(protected, true), (unprotected, false)] {
+        for other in others {
+            simulated.add_pod(other.clone());
+            profile.run_add_pod(&mut state, pod, &other, &simulated);
+            if cycle::passes_filters(profile, &state, pod, &simulated, nominated).is_err() {
+                simulated.remove_pod(other.uid());
+                profile.run_remove_pod(&mut state, pod, &other, &simulated);
+                violations += usize::from(is_protected);
+                victims.push(other);
+            }
+        }
+    }
+    if victims.is_empty() {
+        let reason = format!("expected at least one victim pod on node {:?}", node.name());
+        return Err(Rejection::unschedulable(NAME, reason));
+    }
+    victims.sort_by_key(|victim| importance(victim));
+    Ok(Candidate { node: node.name().to_owned(), victims, violations })
+}
+
+/// Splits pods into those whose eviction violates a budget, and the others.
+fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
+    let status = |budget: &Budget| budget.object.status.clone().unwrap_or_default();
+    let mut allowed: Vec<i32> = budgets.iter().map(|b| status(b).disruptions_allowed.unwrap_or(0)).collect();
+    pods.into_iter().partition(|pod| {
+        let mut is_protected = false;
+        for (budget, allowed) in budgets.iter().zip(&mut allowed) {
+            let protects = budget.object.namespace() == pod.namespace()
+                && !pod.labels().is_empty()
+                && budget.selector.matches(pod.labels());
+            // `disruptionsAllowed` already includes the pods that are listed as disrupted.
+            let is_counted = || status(budget).disrupted_pods.is_some_and(|pods| pods.contains_key(pod.pod.name()));
+            if protects && !is_counted() {
+                *allowed -= 1;
+                is_protected |= *allowed < 0;
+            }
+        }
+        is_protected
+    })
+}
+
+/// Returns a sort key: the highest priority first, then the earliest start.
+fn importance(pod: &PodInfo) -> (Reverse<i32>, Timestamp, String) {
+    (Reverse(pod.priority), start_time(pod), pod.key.clone())
+}
+
+fn start_time(pod: &PodInfo) -> Timestamp {
+    pod.pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(Timestamp::MAX, |t| t.0)
+}
+
+/// Returns the best candidate. The first difference in this order decides:
+/// 1. fewer violated budgets;
+/// 2. a lower highest priority of the victims;
+/// 3. a lower sum of the victims' priorities;
+/// 4. fewer victims;
+/// 5. a later start of the earliest victim of the highest priority;
+/// 6. the order of the search.
+fn choose(candidates: Vec<Candidate>) -> Option<Candidate> {
+    let highest = |c: &Candidate| c.victims.first().map_or(i64::MIN, |v| i64::from(v.priority));
+    // Priorities may be negative. The shift makes them positive, so that the sum grows with every victim.
+    let sum =
+        |c: &Candidate| -> i64 { c.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum() };
+    let earliest = |c: &Candidate| {
+        let of_highest = c.victims.iter().filter(|v| i64::from(v.priority) == highest(c));
+        of_highest.map(|v| start_time(v)).min().unwrap_or(Timestamp::MIN)
+    };
+    let cost = |c: &Candidate| (c.violations, highest(c), sum(c), c.victims.len(), Reverse(earliest(c)));
+    candidates.into_iter().min_by_key(cost)
+}

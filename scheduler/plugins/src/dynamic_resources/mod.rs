@@ -1,0 +1,347 @@
+//! DynamicResources gives a pod's ResourceClaims devices that its node can use.
+//!
+//! PreFilter reads the claims (`pod_claims`). Filter asks the allocator for each node, and checks where claims that are allocated
+//! can be used. Reserve keeps the chosen devices from other pods (`tracked_claims`), and PreBind writes them into the claims
+//! (`bind`) and waits for drivers that have to prepare them (`binding_conditions`).
+//! Corresponds to pkg/scheduler/framework/plugins/dynamicresources.
+//!
+//! Deviation: an error in a claim or a class, such as an expression that fails, rejects the node, and the pod waits for an event
+//! that may mend it. Kubernetes ends the cycle with an error and tries again after the back-off.
+
+mod bind;
+mod binding_conditions;
+mod extended;
+mod pod_claims;
+#[cfg(test)]
+mod tests;
+mod tracked_claims;
+
+use async_trait::async_trait;
+pub use bind::Writer;
+use client::{Action, DeleteOptions, Informers, Lister};
+use component_base::duration::parse_duration;
+use component_base::rng::Random;
+use component_helpers::device_claims::{FINALIZER, allocation, consumers, has_finalizer};
+use component_helpers::scheduling::node_selector::selector_matches;
+use device_allocation::{Allocator, MAX_ALTERNATIVES, Selectors, Slices, alternatives, assign_share_ids};
+use extended::ExtendedResources;
+pub use extended::{BACKED, Backed, DeviceClasses};
+use parking_lot::Mutex;
+use pod_claims::{NodeAllocation, PodClaims};
+use proto::Kind;
+use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim, ResourceSlice};
+use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::configuration::args::DynamicResourcesArgs;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::profile::normalize_to_highest;
+use scheduling_framework::{
+    ClusterEvent, CycleState, FailedCycle, Filter, Plugin, PostFilter, PostFilterResult, PreBind, PreBindPreFlight,
+    PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Reserve, Score,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tracked_claims::TrackedClaims;
+
+const NAME: &str = "DynamicResources";
+
+/// The caches that the plugin reads, and what it has derived from them. Clones share both.
+#[derive(Clone)]
+pub struct Sources {
+    claims: Arc<TrackedClaims>,
+    /// The claims without the scheduler's own writes.
+    cached_claims: Lister<ResourceClaim>,
+    classes: DeviceClasses,
+    slices: Lister<ResourceSlice>,
+    /// The slices, arranged; `None` after a change.
+    arranged: Arc<Mutex<Arranged>>,
+    selectors: Arc<Selectors>,
+}
+
+#[derive(Default)]
+struct Arranged {
+    slices: Arc<Slices>,
+    is_current: bool,
+}
+
+impl Sources {
+    pub fn new(informers: &Informers) -> Self {
+        let (claims, slices) = (informers.of::<ResourceClaim>(), informers.of::<ResourceSlice>());
+        let sources = Self::of(claims.lister(), DeviceClasses::new(&informers.of()), slices.lister());
+        let tracked = sources.claims.clone();
+        claims.on_event(move |event| tracked.on_event(event));
+        let arranged = sources.arranged.clone();
+        slices.on_event(move |_| arranged.lock().is_current = false);
+        sources
+    }
+
+    pub fn of(claims: Lister<ResourceClaim>, classes: DeviceClasses, slices: Lister<ResourceSlice>) -> Self {
+        let (claims, cached_claims) = (Arc::new(TrackedClaims::new(claims.clone())), claims);
+        Self { claims, cached_claims, classes, slices, arranged: Arc::default(), selectors: Arc::default() }
+    }
+
+    fn slices(&self) -> Arc<Slices> {
+        let mut arranged = self.arranged.lock();
+        if !arranged.is_current {
+            // A change from here on is a reason to arrange them again.
+            arranged.is_current = true;
+            arranged.slices = Arc::new(Slices::new(self.slices.list(), &arranged.slices));
+        }
+        arranged.slices.clone()
+    }
+}
+
+/// Default of `bindingTimeout`.
+pub const BINDING_TIMEOUT: Duration = Duration::from_secs(600);
+
+#[derive(Clone)]
+pub struct DynamicResources {
+    pub sources: Sources,
+    /// Makes the ids of shares of devices.
+    pub random: Random,
+    /// Writes the allocations; `None` where nothing is bound.
+    pub writer: Option<Writer>,
+}
+
+impl Plugin for DynamicResources {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        match event {
+            ClusterEvent::ResourceClaimChanged { old, new } => self.claim_may_help(pod, old.as_deref(), new.as_deref()),
+            ClusterEvent::DevicesChanged | ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { old, new } => {
+                let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
+                old.metadata.labels != new.metadata.labels || allocatable(old) != allocatable(new)
+            }
+            ClusterEvent::PodUpdated { new, .. } => {
+                let made = |pod: &PodInfo| pod.pod.status.as_ref().and_then(|it| it.resource_claim_statuses.clone());
+                event.pod_if_changed(made) && pod_claims::named(&self.sources.claims, &new.pod).is_ok()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl DynamicResources {
+    /// Returns the plugin with the arguments of a profile.
+    pub fn configured(&self, args: &DynamicResourcesArgs) -> Result<Self, String> {
+        let mut configured = self.clone();
+        if let Some(writer) = &mut configured.writer {
+            writer.binding_timeout = parse_duration(&args.binding_timeout)?;
+        }
+        Ok(configured)
+    }
+
+    /// Returns true if a change of a claim gives a pod its claim, or frees devices.
+    fn claim_may_help(&self, pod: &PodInfo, old: Option<&ResourceClaim>, new: Option<&ResourceClaim>) -> bool {
+        let Ok(named) = pod_claims::named(&self.sources.claims, &pod.pod) else { return false };
+        let is_allocated = |claim: Option<&ResourceClaim>| claim.and_then(allocation).is_some();
+        if is_allocated(old) && !is_allocated(new) {
+            return true;
+        }
+        let Some(new) = new else { return false };
+        named.iter().any(|claim| claim.uid() == new.uid()) && old.is_none_or(|old| old.status != new.status)
+    }
+
+    /// Keeps the devices of a claim from other pods, and returns its allocation with the ids of its shares.
+    fn keep(&self, claim: &ResourceClaim, mut allocation: AllocationResult) -> AllocationResult {
+        assign_share_ids(&mut allocation, &mut || self.random.uid());
+        let mut claim = claim.clone();
+        if !has_finalizer(&claim) {
+            claim.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+        }
+        claim.status.get_or_insert_default().allocation = Some(allocation.clone());
+        self.sources.claims.reserve(Arc::new(claim));
+        allocation
+    }
+
+    fn rejection(why: impl Into<std::borrow::Cow<'static, str>>) -> Rejection {
+        Rejection::unresolvable(NAME, why)
+    }
+}
+
+impl PreEnqueue for DynamicResources {
+    fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
+        pod_claims::named(&self.sources.claims, &pod.pod).map(drop).map_err(Self::rejection)
+    }
+}
+
+impl PreFilter for DynamicResources {
+    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
+        state.write(NAME, PodClaims::default());
+        let oldest = self.writer.as_ref().map(Writer::oldest);
+        let Sources { claims: tracked, cached_claims, classes: available, .. } = &self.sources;
+        let (claims, mut classes) = pod_claims::read(tracked, available, &pod.pod, oldest).map_err(Self::rejection)?;
+        let extended = ExtendedResources::of(pod, available, cached_claims);
+        if let Some(extended) = &extended {
+            state.write(BACKED, Backed(extended.classes.keys().cloned().collect()));
+            classes.extend(extended.classes.values().map(|class| (class.name().to_owned(), class.clone())));
+        }
+        if claims.is_empty() && extended.is_none() {
+            return Ok(PreFilterResult::Skip);
+        }
+        let is_pending = extended.is_some() || claims.iter().any(|claim| !claim.is_allocated());
+        let allocator = is_pending.then(|| {
+            let (slices, selectors) = (self.sources.slices(), self.sources.selectors.clone());
+            Arc::new(Allocator { slices, allocated: self.sources.claims.allocated(), classes, selectors })
+        });
+        state.write(NAME, PodClaims { claims, extended, allocator, ..PodClaims::default() });
+        Ok(PreFilterResult::AllNodes)
+    }
+}
+
+impl Filter for DynamicResources {
+    fn filter(&self, state: &CycleState, pod: &PodInfo, info: &NodeInfo) -> Result<(), Rejection> {
+        let (Some(wanted), Some(node)) = (state.read::<PodClaims>(NAME), &info.node) else { return Ok(()) };
+        if wanted.extended.as_ref().is_some_and(|extended| extended.stale.is_some()) {
+            return Err(Self::rejection("cannot schedule extended resource claim"));
+        }
+        if let Some(allocator) = &wanted.allocator
+            && !wanted.findings.lock().allocations.contains_key(node.name())
+        {
+            let extended = wanted.extended.as_ref().and_then(|extended| extended.claim_on(pod, info));
+            let mut claims = wanted.pending();
+            claims.extend(extended.iter().map(|extended| extended.claim.clone()));
+            let allocations = allocator.allocate(node, &claims).map_err(|why| Self::rejection(why.to_string()))?;
+            let found = NodeAllocation { extended, allocations };
+            wanted.findings.lock().allocations.insert(node.name().to_owned(), found);
+        }
+        let claims = wanted.claims.iter().enumerate();
+        let is_unavailable = |claim: &pod_claims::PodClaim| {
+            claim.is_stuck || claim.nodes().is_some_and(|selector| !selector_matches(selector, node))
+        };
+        let unavailable: Vec<usize> =
+            claims.filter(|(_, claim)| is_unavailable(claim)).map(|(number, _)| number).collect();
+        if unavailable.is_empty() {
+            return Ok(());
+        }
+        wanted.findings.lock().unavailable.extend(unavailable);
+        Err(Self::rejection("resourceclaim not available on the node"))
+    }
+}
+
+impl PostFilter for DynamicResources {
+    /// Frees a claim that keeps the pod from every node, if nobody else uses it.
+    fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String> {
+        let Some(wanted) = failed.state.read::<PodClaims>(NAME) else { return Err("not found".to_owned()) };
+        let said = |message: &str, writes| {
+            Ok(PostFilterResult { message: message.to_owned(), writes, ..PostFilterResult::default() })
+        };
+        if wanted.is_empty() {
+            return said("no new claims to deallocate", Vec::new());
+        }
+        let is_idle = |claim: &ResourceClaim| consumers(claim).iter().all(|consumer| consumer.uid == failed.pod.uid());
+        let unavailable = wanted.findings.lock().unavailable.clone();
+        let mut blocking = unavailable.iter().filter_map(|number| wanted.claims.get(*number));
+        match blocking.find(|claim| is_idle(&claim.claim)) {
+            Some(claim) => {
+                let mut freed = (*claim.claim).clone();
+                freed.status = None;
+                said("deallocation of ResourceClaim completed", vec![Action::update_status(&freed)])
+            }
+            None => match wanted.extended.as_ref().and_then(|extended| extended.stale.as_deref()) {
+                Some(stale) => said("deletion of ResourceClaim completed", delete(stale)),
+                None => said("still not schedulable", Vec::new()),
+            },
+        }
+    }
+}
+
+/// Returns the writes that delete a claim of extended resources which is not used.
+fn delete(claim: &ResourceClaim) -> Vec<Action> {
+    let mut unprotected = claim.clone();
+    unprotected.metadata.finalizers.iter_mut().for_each(|all| all.retain(|finalizer| finalizer != FINALIZER));
+    let options = DeleteOptions::with_uid(claim.uid());
+    let delete = Action::delete::<ResourceClaim>(claim.namespace(), claim.name(), options);
+    vec![Action::update(&unprotected), delete]
+}
+
+impl PreScore for DynamicResources {
+    /// Only lists of alternatives make one node better than another.
+    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+        let pending = state.read::<PodClaims>(NAME).map(PodClaims::pending).unwrap_or_default();
+        let mut devices = pending.iter().flat_map(|claim| &claim.spec.devices);
+        let has_list = devices.any(|devices| devices.requests.iter().flatten().any(|it| it.first_available.is_some()));
+        if has_list { PreScoreResult::Score } else { PreScoreResult::Skip }
+    }
+}
+
+impl Score for DynamicResources {
+    /// Returns a point for each alternative that is worse than the chosen one.
+    fn score(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
+        let Some(wanted) = state.read::<PodClaims>(NAME) else { return 0 };
+        let findings = wanted.findings.lock();
+        let Some(found) = findings.allocations.get(node.name()) else { return 0 };
+        wanted.pending().iter().zip(&found.allocations).map(|(claim, allocation)| points(claim, allocation)).sum()
+    }
+
+    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], scores: &mut [i64]) {
+        normalize_to_highest(scores, false);
+    }
+}
+
+/// Returns the points of the chosen alternatives of one claim.
+fn points(claim: &ResourceClaim, allocation: &AllocationResult) -> i64 {
+    let results = || allocation.devices.iter().flat_map(|devices| devices.results.iter().flatten());
+    let requests = claim.spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten());
+    requests
+        .filter(|request| request.exactly.is_none())
+        .flat_map(|request| alternatives(request).into_iter().enumerate())
+        .filter(|(_, one)| results().any(|result| result.request == one.full_name()))
+        .map(|(place, _)| MAX_ALTERNATIVES.saturating_sub(place) as i64)
+        .sum()
+}
+
+impl Reserve for DynamicResources {
+    /// Keeps the devices on the node from other pods.
+    fn reserve(&self, state: &mut CycleState, _pod: &PodInfo, node: &str) -> Result<(), Rejection> {
+        let Some(wanted) = state.read_mut::<PodClaims>(NAME) else { return Ok(()) };
+        // From here on nobody reads the allocator: the shared state of allocations may change in place.
+        if wanted.allocator.take().is_none() {
+            return Ok(());
+        }
+        let Some(found) = wanted.findings.lock().allocations.remove(node) else {
+            return Err(Self::rejection("claim allocation not found for node"));
+        };
+        wanted.findings.lock().allocations.clear();
+        let NodeAllocation { extended, mut allocations } = found;
+        let of_extended = extended.and_then(|extended| Some((extended, allocations.pop()?)));
+        let pending = wanted.claims.iter_mut().filter(|claim| !claim.is_allocated());
+        for (one, allocation) in pending.zip(allocations) {
+            one.chosen = Some(self.keep(&one.claim, allocation));
+        }
+        wanted.chosen = of_extended.map(|(extended, allocation)| {
+            let allocation = self.keep(&extended.claim, allocation);
+            (extended, allocation)
+        });
+        Ok(())
+    }
+
+    fn unreserve(&self, state: &CycleState, pod: &PodInfo, _node: &str) {
+        let Some(wanted) = state.read::<PodClaims>(NAME) else { return };
+        let chosen = wanted.claims.iter().filter(|claim| claim.chosen.is_some());
+        chosen.for_each(|claim| self.sources.claims.release(&claim.claim));
+        wanted.chosen.iter().for_each(|(extended, _)| self.sources.claims.release(&extended.claim));
+        if let Some(writer) = &self.writer {
+            bind::unreserve(writer, wanted, pod);
+        }
+    }
+}
+
+#[async_trait]
+impl PreBind for DynamicResources {
+    fn pre_bind_pre_flight(&self, state: &CycleState, _pod: &PodInfo, _node: &str) -> PreBindPreFlight {
+        match state.read::<PodClaims>(NAME) {
+            Some(wanted) if !wanted.claims.is_empty() || wanted.chosen.is_some() => PreBindPreFlight::Run,
+            _ => PreBindPreFlight::Skip,
+        }
+    }
+
+    async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String> {
+        let (Some(wanted), Some(writer)) = (state.read::<PodClaims>(NAME), &self.writer) else { return Ok(()) };
+        bind::bind(writer, &self.sources.claims, wanted, pod, node).await
+    }
+}

@@ -1,0 +1,50 @@
+//! ImageLocality prefers nodes that have the pod's images, unless few nodes have them.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/imagelocality.
+
+use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{CycleState, MAX_NODE_SCORE, Plugin, Score};
+
+pub struct ImageLocality;
+
+const MIB: i64 = 1024 * 1024;
+/// Total size below which images give no points.
+const MIN_THRESHOLD_BYTES: i64 = 23 * MIB;
+/// Size for each container above which images give no more points.
+const MAX_CONTAINER_THRESHOLD_BYTES: i64 = 1000 * MIB;
+
+impl Plugin for ImageLocality {
+    fn name(&self) -> &'static str {
+        "ImageLocality"
+    }
+}
+
+impl Score for ImageLocality {
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64 {
+        let all_nodes = snapshot.nodes().len().max(1) as f64;
+        let spec = pod.spec();
+        let of_containers = spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| &c.image);
+        let containers = of_containers.clone().count() as i64;
+        let of_volumes = spec.volumes.iter().flatten().filter_map(|v| v.image.as_ref()).map(|image| &image.reference);
+        let mut bytes = 0;
+        for image in of_containers.chain(of_volumes) {
+            let image = with_tag(image.as_deref().unwrap_or_default());
+            if let Some(size) = node.images.get(&image) {
+                // The weight is the fraction of nodes with the image, so that one node with it does not attract all
+                // pods.
+                let spread = f64::from(snapshot.nodes_with_image(&image)) / all_nodes;
+                bytes += (*size as f64 * spread) as i64;
+            }
+        }
+        let most = MAX_CONTAINER_THRESHOLD_BYTES * containers.max(1);
+        let counted = bytes.clamp(MIN_THRESHOLD_BYTES, most);
+        MAX_NODE_SCORE * (counted - MIN_THRESHOLD_BYTES) / (most - MIN_THRESHOLD_BYTES)
+    }
+}
+
+/// Returns the image name with a tag, as nodes report it. Registry defaults are not added.
+fn with_tag(image: &str) -> String {
+    let tagged = image.rfind(':') > image.rfind('/');
+    if tagged { image.to_owned() } else { format!("{image}:latest") }
+}

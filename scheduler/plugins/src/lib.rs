@@ -1,0 +1,146 @@
+//! The plugins, each in its own file, and the registry that has them all.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins and its registry.go. `configuration::default_plugins` has the default
+//! profile.
+
+pub mod default_binder;
+pub mod default_preemption;
+pub mod default_selector;
+pub mod dynamic_resources;
+pub mod image_locality;
+pub mod inter_pod_affinity;
+pub mod node_affinity;
+pub mod node_name;
+pub mod node_ports;
+pub mod node_resources_balanced_allocation;
+pub mod node_resources_fit;
+pub mod node_unschedulable;
+pub mod node_volume_limits;
+pub mod pod_topology_spread;
+pub mod priority_sort;
+pub mod resource_allocation;
+pub mod scheduling_gates;
+pub mod scoring_strategy;
+pub mod taint_toleration;
+pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
+#[cfg(test)]
+mod cycle_tests;
+#[cfg(test)]
+mod hint_tests;
+
+use client::Lister;
+use component_base::rng::Random;
+use default_selector::Workloads;
+use dynamic_resources::DynamicResources;
+use proto::kinds::api::policy::v1::PodDisruptionBudget;
+use scheduling_framework::configuration::args;
+use scheduling_framework::{Bind, Plugin, Points, Registry};
+use std::sync::Arc;
+use volume_binding::VolumeBinding;
+
+/// The caches and the random stream that plugins read, besides nodes and pods. Clones share them.
+#[derive(Clone)]
+pub struct Sources {
+    pub workloads: Workloads,
+    pub volumes: VolumeBinding,
+    pub devices: DynamicResources,
+    pub budgets: Lister<PodDisruptionBudget>,
+    /// Chooses the node at which preemption begins its search.
+    pub random: Random,
+}
+
+/// Returns Kubernetes' plugins. `DefaultBinder` binds through `binder`.
+pub fn in_tree<B: Bind + 'static>(sources: &Sources, binder: Arc<B>) -> Registry {
+    let mut registry = Registry::default();
+    add_plain(&mut registry);
+    add_scored(&mut registry);
+    add_stateful(&mut registry, sources);
+    registry.add("DefaultBinder", move |_| Ok(Points::of(&binder).bind(&binder)));
+    registry
+}
+
+/// Adds plugins without arguments.
+fn add_plain(registry: &mut Registry) {
+    registry.add("SchedulingGates", |_| made(scheduling_gates::SchedulingGates, |p, points| points.pre_enqueue(p)));
+    registry.add("PrioritySort", |_| made(priority_sort::PrioritySort, |p, points| points.queue_sort(p)));
+    registry.add("NodeUnschedulable", |_| made(node_unschedulable::NodeUnschedulable, |p, points| points.filter(p)));
+    registry.add("NodeName", |_| made(node_name::NodeName, |p, points| points.filter(p)));
+    registry.add("TaintToleration", |_| made(taint_toleration::TaintToleration, |p, points| points.filter(p).score(p)));
+    registry.add("NodePorts", |_| made(node_ports::NodePorts, |p, points| points.pre_filter(p).filter(p)));
+    registry.add("ImageLocality", |_| made(image_locality::ImageLocality, |p, points| points.score(p)));
+}
+
+/// Adds plugins whose scores depend on arguments.
+fn add_scored(registry: &mut Registry) {
+    registry.add("NodeAffinity", |args| {
+        let plugin = node_affinity::NodeAffinity::new(args::of(args)?);
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    registry.add("NodeResourcesFit", |args| {
+        let plugin = node_resources_fit::NodeResourcesFit::new(args::of(args)?);
+        made(plugin, |p, points| points.pre_filter(p).filter(p).score(p))
+    });
+    registry.add("InterPodAffinity", |args| {
+        let plugin = inter_pod_affinity::InterPodAffinity { args: args::of(args)? };
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    registry.add("NodeResourcesBalancedAllocation", |args| {
+        let args = args::of(args)?;
+        let plugin = node_resources_balanced_allocation::NodeResourcesBalancedAllocation::new(&args);
+        made(plugin, |p, points| points.pre_score(p).score(p))
+    });
+}
+
+/// Adds plugins that read caches of their own.
+fn add_stateful(registry: &mut Registry, sources: &Sources) {
+    let volumes = sources.volumes.clone();
+    registry.add("VolumeBinding", move |args| {
+        let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
+        made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p))
+    });
+    let listers = sources.volumes.sources.clone();
+    registry.add("VolumeRestrictions", move |_| {
+        let plugin = volume_restrictions::VolumeRestrictions { claims: listers.claims.clone() };
+        made(plugin, |p, points| points.pre_filter(p).filter(p))
+    });
+    let listers = sources.volumes.sources.clone();
+    registry.add("VolumeZone", move |_| {
+        let volume_binding::Sources { claims, volumes, classes, .. } = listers.clone();
+        made(volume_zone::VolumeZone { claims, volumes, classes }, |p, points| points.pre_filter(p).filter(p))
+    });
+    let listers = sources.volumes.sources.clone();
+    registry.add("NodeVolumeLimits", move |_| {
+        let volume_binding::Sources { claims, volumes, classes, csi_nodes, attachments, .. } = listers.clone();
+        let plugin = node_volume_limits::NodeVolumeLimits { claims, volumes, classes, csi_nodes, attachments };
+        made(plugin, |p, points| points.pre_filter(p).filter(p))
+    });
+    let devices = sources.devices.clone();
+    registry.add("DynamicResources", move |args| {
+        made(devices.configured(&args::of(args)?)?, |p, points| {
+            let filtering = points.pre_enqueue(p).pre_filter(p).filter(p).post_filter(p);
+            filtering.pre_score(p).score(p).reserve(p).pre_bind(p)
+        })
+    });
+    let workloads = sources.workloads.clone();
+    registry.add("PodTopologySpread", move |args| {
+        let plugin = pod_topology_spread::PodTopologySpread::new(args::of(args)?, workloads.clone());
+        made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p))
+    });
+    let (budgets, random) = (sources.budgets.clone(), sources.random.clone());
+    registry.add("DefaultPreemption", move |args| {
+        let (budgets, random) = (budgets.clone(), random.clone());
+        let plugin = default_preemption::DefaultPreemption { args: args::of(args)?, budgets, random };
+        made(plugin, |p, points| points.post_filter(p))
+    });
+}
+
+/// Returns a plugin with its extension points.
+fn made<P: Plugin + 'static>(plugin: P, points: fn(&Arc<P>, Points) -> Points) -> Result<Points, String> {
+    let plugin = Arc::new(plugin);
+    Ok(points(&plugin, Points::of(&plugin)))
+}

@@ -1,0 +1,30 @@
+//! NodeName rejects all nodes but the one that the pod's spec names.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/nodename.
+
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
+
+pub struct NodeName;
+
+const NAME: &str = "NodeName";
+
+impl Plugin for NodeName {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn may_become_schedulable(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
+        matches!(event, ClusterEvent::NodeAdded(_))
+    }
+}
+
+impl Filter for NodeName {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        if pod.node_name().is_empty() || pod.node_name() == node.name() {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable(NAME, "node(s) didn't match the requested node name"))
+    }
+}

@@ -1,0 +1,197 @@
+//! VolumeBinding chooses the volumes of a pod's claims together with its node.
+//!
+//! A claim of a class with `volumeBindingMode: WaitForFirstConsumer` has no volume before its pod has a node. The filter
+//! (`node_volumes`) asks for each node whether a volume is there, or can be made there, and keeps the answer for the cycle.
+//! Reserve keeps what the filter found for the chosen node (`assumed`), and PreBind (`bind`) writes it and waits until the
+//! controllers have bound the claims. What a pod's claims need is read once a cycle (`pod_claims`).
+//! Corresponds to pkg/scheduler/framework/plugins/volumebinding.
+
+mod assumed;
+mod bind;
+#[cfg(test)]
+mod bind_tests;
+mod node_volumes;
+mod pod_claims;
+#[cfg(test)]
+mod tests;
+
+use crate::node_volume_limits;
+use assumed::Assumed;
+use async_trait::async_trait;
+use client::{Client, Informer, Informers, Lister};
+use component_base::env::Env;
+use component_helpers::volumes::{persistent_volumes, pod_volumes};
+use node_volumes::NodeVolumes;
+use parking_lot::Mutex;
+use pod_claims::PodClaims;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::configuration::args::VolumeBindingArgs;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{
+    ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NAME: &str = "VolumeBinding";
+/// Volumes by their class.
+const BY_CLASS: &str = "storageClassName";
+
+/// What the plugin keeps for one scheduling cycle, under its name. Corresponds to stateData.
+#[derive(Clone)]
+struct CycleData {
+    wanted: PodClaims,
+    /// What the filter found, by node. Clones of the state share it, since it does not depend on the pods of a node.
+    by_node: Arc<Mutex<BTreeMap<String, NodeVolumes>>>,
+}
+
+impl CycleData {
+    /// Returns the volumes that the pod gets on a node. There are none for a node that the filter did not accept.
+    fn found(&self, node: &str) -> NodeVolumes {
+        self.by_node.lock().get(node).cloned().unwrap_or_default()
+    }
+}
+
+/// The caches that the plugins of volumes read, and what this one has assumed beyond them. Clones share both.
+#[derive(Clone)]
+pub struct Sources {
+    pub pods: Lister<Pod>,
+    pub nodes: Lister<Node>,
+    pub claims: Lister<PersistentVolumeClaim>,
+    pub volumes: Lister<PersistentVolume>,
+    pub classes: Lister<StorageClass>,
+    pub drivers: Lister<CSIDriver>,
+    pub capacities: Lister<CSIStorageCapacity>,
+    pub csi_nodes: Lister<CSINode>,
+    pub attachments: Lister<VolumeAttachment>,
+    pub(crate) assumed: Assumed,
+}
+
+impl Sources {
+    pub fn new(informers: &Informers, pods: Lister<Pod>) -> Self {
+        let volumes: Informer<PersistentVolume> = informers.of();
+        volumes.index(BY_CLASS, by_class);
+        let attachments: Informer<VolumeAttachment> = informers.of();
+        attachments.index(node_volume_limits::BY_NODE, node_volume_limits::by_node);
+        Self {
+            pods,
+            nodes: informers.of().lister(),
+            claims: informers.of().lister(),
+            volumes: volumes.lister(),
+            classes: informers.of().lister(),
+            drivers: informers.of().lister(),
+            capacities: informers.of().lister(),
+            csi_nodes: informers.of().lister(),
+            attachments: attachments.lister(),
+            assumed: Assumed::default(),
+        }
+    }
+
+    fn claim(&self, namespace: &str, name: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claims.get(namespace, name).map(|claim| self.assumed.claim(claim))
+    }
+
+    fn volumes_of_class(&self, class: &str) -> Vec<Arc<PersistentVolume>> {
+        let cached = self.volumes.by_index(BY_CLASS, class);
+        cached.into_iter().map(|volume| self.assumed.volume(volume)).collect()
+    }
+
+    /// Returns where the class's driver can make volumes; `None` if the driver does not publish that.
+    fn capacities_of(&self, class: &StorageClass) -> Option<Vec<Arc<CSIStorageCapacity>>> {
+        let driver = self.drivers.get("", &class.provisioner)?;
+        driver.spec.storage_capacity.filter(|publishes| *publishes)?;
+        Some(self.capacities.filter("", |capacity| capacity.storage_class_name == class.name()))
+    }
+}
+
+fn by_class(volume: &PersistentVolume) -> Vec<String> {
+    vec![persistent_volumes::class(volume).to_owned()]
+}
+
+#[derive(Clone)]
+pub struct VolumeBinding {
+    pub args: VolumeBindingArgs,
+    pub sources: Sources,
+    /// Writes the choices; `None` where nothing is bound.
+    pub writer: Option<(Client, Env)>,
+}
+
+impl Plugin for VolumeBinding {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        match event {
+            ClusterEvent::ClaimChanged(claim) => {
+                claim.namespace() == pod.namespace()
+                    && pod_volumes::with_claims(&pod.pod).any(|volume| volume.claim == claim.name())
+            }
+            ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
+            _ => false,
+        }
+    }
+}
+
+impl PreFilter for VolumeBinding {
+    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
+        if pod_volumes::with_claims(&pod.pod).next().is_none() {
+            return Ok(PreFilterResult::Skip);
+        }
+        state.write(NAME, CycleData { wanted: pod_claims::read(&self.sources, pod)?, by_node: Arc::default() });
+        Ok(PreFilterResult::AllNodes)
+    }
+}
+
+impl Filter for VolumeBinding {
+    fn filter(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        let (Some(data), Some(node)) = (state.read::<CycleData>(NAME), &node.node) else { return Ok(()) };
+        let found = node_volumes::find(&data.wanted, node).map_err(rejection)?;
+        data.by_node.lock().insert(node.name().to_owned(), found);
+        Ok(())
+    }
+}
+
+impl Reserve for VolumeBinding {
+    /// Keeps the choice for the node, so that no other pod takes the same volumes.
+    fn reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
+        if let Some(data) = state.read::<CycleData>(NAME) {
+            self.sources.assumed.assume(pod.uid(), node, &data.found(node));
+        }
+        Ok(())
+    }
+
+    fn unreserve(&self, _state: &CycleState, pod: &PodInfo, _node: &str) {
+        self.sources.assumed.release(pod.uid());
+    }
+}
+
+#[async_trait]
+impl PreBind for VolumeBinding {
+    fn pre_bind_pre_flight(&self, state: &CycleState, _pod: &PodInfo, node: &str) -> PreBindPreFlight {
+        match state.read::<CycleData>(NAME) {
+            Some(data) if !data.found(node).is_empty() => PreBindPreFlight::Run,
+            _ => PreBindPreFlight::Skip,
+        }
+    }
+
+    async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String> {
+        let (Some(data), Some((client, env))) = (state.read::<CycleData>(NAME), &self.writer) else {
+            return Ok(());
+        };
+        let timeout = Duration::from_secs(self.args.bind_timeout_seconds.unsigned_abs());
+        bind::bind(client, env, &self.sources, pod, node, &data.found(node), timeout).await?;
+        self.sources.assumed.release(pod.uid());
+        Ok(())
+    }
+}
+
+fn rejection(reasons: Vec<&'static str>) -> Rejection {
+    let reasons = reasons.into_iter().map(Into::into).collect();
+    Rejection { plugin: NAME, resolvable: false, reasons }
+}
