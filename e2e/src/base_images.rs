@@ -1,115 +1,77 @@
 //! Builds replacements for the base images of the Dockerfile and the compose file locally, under the same names.
 //!
-//! With them a test needs no image registry. The build image has this machine's compiler, cargo's downloads and earlier
-//! build results; the etcd image has this machine's etcd.
+//! With them a test needs no image registry. The etcd image has this machine's etcd. The build image has a `cargo` that
+//! compiles nothing: it checks the Dockerfile's command, and puts the program under test where a compiler would.
 
 use crate::docker::Engine;
 use crate::programs::must;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Name of the Dockerfile's build image.
 const RUST: &str = "rust:1-bookworm";
-/// Name of the build image without build results.
-const COMPILER: &str = "orrery-test/compiler";
 /// Name of the compose file's etcd image.
 const ETCD: &str = "gcr.io/etcd-development/etcd:v3.6.5";
+/// Programs that the Dockerfile's commands run, besides the compiler.
+const TOOLS: [&str; 5] = ["sh", "sed", "mkdir", "cp", "chmod"];
 
-/// Folders of this machine's root that a compiler needs; missing ones are left out.
-const SYSTEM: [&str; 12] = [
-    "bin",
-    "sbin",
-    "lib",
-    "lib64",
-    "usr/bin",
-    "usr/lib64",
-    "usr/include",
-    "etc/ssl",
-    "etc/alternatives",
-    "etc/passwd",
-    "etc/group",
-    "usr/lib/gcc",
-];
+/// What the build image has as `rustc`; it says for which machine it compiles.
+const RUSTC: &str = "#!/bin/sh\necho 'host: HOST'\n";
+/// What the build image has as `cargo`.
+const CARGO: &str = r#"#!/bin/sh
+if [ "$*" != "build --release --locked --package orrery --target HOST" ] ||
+    [ "$RUSTFLAGS" != "-C target-feature=+crt-static" ]; then
+    echo "not the command that this image knows: RUSTFLAGS='$RUSTFLAGS' cargo $*" >&2
+    exit 1
+fi
+mkdir -p target/HOST/release
+cp /usr/local/lib/orrery target/HOST/release/orrery
+"#;
 
-/// The build command of the Dockerfile.
-const BUILD: &str = r#"host=$(rustc -vV | sed -n 's/^host: //p')
-RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package orrery --target "$host""#;
+/// Builds all base images. The Dockerfile's build results in `program`, or in another build of `source` if that one is not
+/// statically linked. `data` keeps build results between runs.
+pub fn make(engine: &Engine, program: &Path, source: &Path, data: &Path) {
+    with_programs(engine, ETCD, &data.join("etcd"), &["etcd", "etcdctl"]);
+    let host = host();
+    let root = data.join("rust");
+    let file = |name: &str, text: &str| {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(&root)).expect("the directory is ours");
+        std::fs::write(&path, text.replace("HOST", &host)).expect("the directory is ours");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("the file is ours");
+    };
+    file("usr/local/bin/rustc", RUSTC);
+    file("usr/local/bin/cargo", CARGO);
+    file("usr/local/lib/orrery", "");
+    std::fs::copy(statically_linked(program, source, data), root.join("usr/local/lib/orrery"))
+        .expect("a program is built");
+    with_programs(engine, RUST, &root, &TOOLS);
+}
 
-/// Builds all base images. `source` is built at `/src`; `data` keeps build results between runs.
-pub fn make(engine: &Engine, source: &Path, data: &Path) {
-    etcd(engine, data);
-    let crates = must(Command::new("sha256sum").arg("Cargo.lock").current_dir(source));
-    let label = format!("{} {}", sysroot(), crates.split(' ').next().unwrap_or_default());
-    if image_label(engine, COMPILER) != label {
-        compiler(engine, &label);
+/// Returns the program if it runs without libraries, or compiles one that does.
+fn statically_linked(program: &Path, source: &Path, data: &Path) -> PathBuf {
+    if cfg!(target_feature = "crt-static") {
+        return program.to_owned();
     }
-    let compiled = data.join("compiled");
-    std::fs::create_dir_all(&compiled).expect("the directory is ours");
-    must(
-        engine
-            .docker()
-            // A container's processor share counts like one process's, and this one has most work.
-            .args(["run", "--rm", "--cpu-shares=8192", "--network=none", "--workdir=/src"])
-            .arg(format!("--volume={}:/src:ro", source.display()))
-            .arg(format!("--volume={}:/target", compiled.display()))
-            .args([COMPILER, "sh", "-ec", BUILD]),
-    );
-    with_compiled(engine, data, &compiled);
+    let (host, compiled) = (host(), data.join("compiled"));
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--locked", "--package", "orrery", "--target", &host]).arg("--target-dir").arg(&compiled);
+    must(cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(source));
+    compiled.join(host).join("debug/orrery")
 }
 
-/// Builds the image with this machine's compiler, linker and downloaded crates.
-fn compiler(engine: &Engine, label: &str) {
-    let sysroot = sysroot();
-    let multiarch = must(Command::new("gcc").arg("-print-multiarch"));
-    let cargo = cargo_home().to_string_lossy().trim_start_matches('/').to_owned();
-    let mut parts: Vec<String> = SYSTEM.map(str::to_owned).into();
-    parts.push(format!("usr/lib/{}", multiarch.trim()));
-    parts.extend(["bin", "lib"].map(|part| format!("{sysroot}/{part}")));
-    parts.push(format!("{cargo}/registry"));
-    parts.retain(|part| Path::new("/").join(part).exists());
-    let changes = [
-        "ENV PATH=/usr/local/rust/bin:/usr/bin:/bin",
-        "ENV CARGO_HOME=/usr/local/cargo",
-        "ENV CARGO_TARGET_DIR=/target",
-        "ENV CARGO_NET_OFFLINE=true",
-        // The tests ask what the image does, not how fast: optimising it takes more than half of the build.
-        "ENV CARGO_PROFILE_RELEASE_OPT_LEVEL=0",
-        &format!("LABEL orrery.test={label:?}"),
-    ];
+/// Builds an image with the files of `root`, and these programs of this machine with their libraries.
+fn with_programs(engine: &Engine, image: &str, root: &Path, programs: &[&str]) {
+    let copy = "set -e; mkdir -p bin tmp usr/local/bin; for program in \"$@\"; do found=$(command -v \"$program\"); \
+                cp -L \"$found\" usr/local/bin/; for library in $(ldd \"$found\" | grep -o '/[^ ]*'); do \
+                mkdir -p \".${library%/*}\"; cp -L \"$library\" \".$library\"; done; done; \
+                ! [ -e usr/local/bin/sh ] || cp usr/local/bin/sh bin/";
+    std::fs::create_dir_all(root).expect("the directory is ours");
+    must(Command::new("sh").args(["-c", copy, "sh"]).args(programs).current_dir(root));
     let mut tar = Command::new("tar");
-    tar.args(["--create", "--directory=/", "--ignore-failed-read"])
-        .arg(format!("--transform=s,^{sysroot}/,usr/local/rust/,S"))
-        .arg(format!("--transform=s,^{cargo}/,usr/local/cargo/,S"))
-        .args(["--no-recursion", "tmp", "root", "--recursion"])
-        .args(parts);
-    import(engine, &mut tar, COMPILER, &changes);
-}
-
-/// Adds build results to the compiler's image, under the name in the Dockerfile.
-fn with_compiled(engine: &Engine, data: &Path, compiled: &Path) {
-    let context = data.join("context");
-    std::fs::create_dir_all(&context).expect("the directory is ours");
-    let dockerfile = format!("FROM {COMPILER}\nADD compiled.tar /target\n");
-    std::fs::write(context.join("Dockerfile"), dockerfile).expect("the directory is ours");
-    let archive = format!("--file={}", context.join("compiled.tar").display());
-    must(Command::new("tar").args(["--create", &archive]).arg("--directory").arg(compiled).arg("."));
-    must(engine.docker().args(["build", "--quiet", "--tag", RUST]).arg(&context));
-}
-
-/// Builds the image with this machine's etcd and its libraries.
-fn etcd(engine: &Engine, data: &Path) {
-    if !image_label(engine, ETCD).is_empty() {
-        return;
-    }
-    let root = data.join("etcd");
-    let copy = "set -e; mkdir -p usr/local/bin; for program in etcd etcdctl; do found=$(command -v $program); \
-                cp \"$found\" usr/local/bin/; for library in $(ldd \"$found\" | grep -o '/[^ ]*'); do \
-                mkdir -p \".${library%/*}\"; cp -L \"$library\" \".$library\"; done; done";
-    std::fs::create_dir_all(&root).expect("the directory is ours");
-    must(Command::new("sh").args(["-c", copy]).current_dir(&root));
-    let mut tar = Command::new("tar");
-    tar.arg("--create").arg("--directory").arg(&root).arg(".");
-    import(engine, &mut tar, ETCD, &["LABEL orrery.test=etcd"]);
+    tar.arg("--create").arg("--directory").arg(root).arg(".");
+    import(engine, &mut tar, image, &["ENV PATH=/usr/local/bin"]);
 }
 
 /// Imports an image from the output of `tar`.
@@ -123,20 +85,8 @@ fn import(engine: &Engine, tar: &mut Command, image: &str, changes: &[&str]) {
     let _ = archive.wait();
 }
 
-/// Returns the label that this module gave an image; empty if the image is missing or has none.
-fn image_label(engine: &Engine, image: &str) -> String {
-    let format = "--format={{index .Config.Labels \"orrery.test\"}}";
-    let output = engine.docker().args(["image", "inspect", format, image]).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-}
-
-/// Returns the compiler's folder without the leading slash.
-fn sysroot() -> String {
-    let printed = must(Command::new("rustc").args(["--print", "sysroot"]));
-    printed.trim().trim_start_matches('/').to_owned()
-}
-
-fn cargo_home() -> PathBuf {
-    let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
-    std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
+/// Returns the name of this machine's kind, as the compiler has it.
+fn host() -> String {
+    let version = must(Command::new("rustc").arg("-vV"));
+    version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default().to_owned()
 }

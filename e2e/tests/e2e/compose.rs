@@ -1,12 +1,10 @@
 //! Tests `docker-compose up` in a fresh clone, and failures of single containers.
 
-use crate::tour;
 use component_base_testing::test_needs;
 use e2e::docker::Engine;
 use e2e::kubectl::Kubectl;
-use e2e::processes::{Cluster, Start, free_ports, signal};
+use e2e::processes::{free_ports, signal};
 use e2e::programs::must;
-use e2e::store::Store;
 use e2e::{base_images, wait};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -15,8 +13,6 @@ use std::process::Command;
 const PROJECT: &str = "orrery-test";
 /// Default user ID of the containers.
 const USER: &str = "1000";
-/// Name of the project's image.
-const IMAGE: &str = "orrery";
 /// Compose files with one etcd member, and with three.
 const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
 const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
@@ -104,10 +100,9 @@ fn the_compose_file() {
         Err(why) => return test_needs::skip(&why),
     };
     let clone = clone(&data);
-    base_images::make(&engine, &clone, &data);
+    base_images::make(&engine, crate::program(), &clone, &data);
 
     let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
-    the_binary_of_the_image_takes_the_tour(&engine);
     only_the_apiserver_reaches_etcd(&stack);
     let services =
         ["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "metrics-server", "node-0", "node-1"];
@@ -128,22 +123,7 @@ fn the_compose_file() {
     a_member_is_cut_off(&stack);
 }
 
-/// Takes the tour with the image's binary, which is statically linked and so runs outside its image too.
-fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
-    let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("orrery");
-    let container = must(engine.docker().args(["create", IMAGE]));
-    must(engine.docker().arg("cp").arg(format!("{}:/orrery", container.trim())).arg(&program));
-    must(engine.docker().args(["rm", container.trim()]));
-    let port = free_ports();
-    let start =
-        Start { program: &program, directory: directory.path(), store: Store::Embedded, nodes: 3, port, flags: &[] };
-    let cluster = Cluster::start(&start);
-    tour::walk(&cluster, &program, directory.path());
-    cluster.stop();
-}
-
-/// Copies the working tree to a constant path, since compilers record the path in their results.
+/// Copies the working tree, as a fresh clone has it.
 fn clone(data: &Path) -> PathBuf {
     let clone = data.join("clone");
     let _ = std::fs::remove_dir_all(&clone);
