@@ -158,6 +158,12 @@ pub trait PeriodicReconciler: Send + 'static {
 
     /// Returns a plan for each object, so that a failure about one object does not delay the others.
     fn plan(&mut self, observed: &Self::Observed, now: Timestamp) -> Vec<Plan>;
+
+    /// Takes note of the outcome of one of these plans.
+    fn note_outcome(&mut self, _observed: &Self::Observed, _plan: &Plan, _result: Result<(), &ApplyError>) {}
+
+    /// Takes note of how long a round has taken.
+    fn note_duration(&mut self, _duration: Duration) {}
 }
 
 /// Runs a round at once and then once in `period`, until shutdown. The next round retries what failed.
@@ -169,13 +175,16 @@ pub async fn run_periodically<R: PeriodicReconciler>(
     mut reconciler: R,
 ) {
     loop {
-        let now = env.wall();
+        let (begun, now) = (env.now(), env.wall());
         let observed = reconciler.observe(now).await;
         for plan in reconciler.plan(&observed, now) {
-            if let Err(error) = apply(&actor.client, &actor.recorder, &plan).await {
+            let result = apply(&actor.client, &actor.recorder, &plan).await;
+            reconciler.note_outcome(&observed, &plan, result.as_ref().map(|_| ()));
+            if let Err(error) = result {
                 tracing::warn!(controller = name, %error, "trying again in the next round");
             }
         }
+        reconciler.note_duration(env.now() - begun);
         tokio::select! {
             biased;
             () = env.shutdown().cancelled() => return,

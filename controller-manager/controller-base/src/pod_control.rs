@@ -32,6 +32,13 @@ pub struct EventTexts {
     pub failed: fn(Verb, owner: &str, pod: &str, cause: &Error) -> Option<String>,
 }
 
+/// The pods that a plan tried to create.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Creations {
+    pub succeeded: u64,
+    pub failed: u64,
+}
+
 /// What a controller did to a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -161,13 +168,25 @@ impl PodControl {
     /// Carries out a plan about the pods of `owner`, in order. Stops at the first group of actions in which one fails,
     /// and returns the first error.
     pub async fn apply<K: Kind>(&self, actor: &Actor, key: &str, owner: &K, plan: &Plan) -> Result<(), ApplyError> {
+        self.apply_and_count(actor, key, owner, plan, &mut Creations::default()).await
+    }
+
+    /// Carries out a plan, and counts the pods that it creates.
+    pub async fn apply_and_count<K: Kind>(
+        &self,
+        actor: &Actor,
+        key: &str,
+        owner: &K,
+        plan: &Plan,
+        creations: &mut Creations,
+    ) -> Result<(), ApplyError> {
         let actions = plan.actions.as_slice();
         self.expect(key, actions);
         let execution = Execution { control: self, actor, key, owner };
         let mut tried = 0;
         for group in actions.chunk_by(|one, other| ActionGroup::of(one) == ActionGroup::of(other)) {
             let result = match ActionGroup::of(&group[0]) {
-                ActionGroup::CreatePods => execution.create(group).await,
+                ActionGroup::CreatePods => execution.create(group, creations).await,
                 ActionGroup::DeletePods => execution.delete(group).await,
                 ActionGroup::PatchPods => execution.patch(group).await,
                 ActionGroup::Other => execution.others(group).await,
@@ -241,7 +260,7 @@ impl<K: Kind> Execution<'_, K> {
     }
 
     /// Creates pods in batches of 1, 2, 4, …. Each batch has to succeed before the next begins.
-    async fn create(&self, actions: &[Action]) -> Result<(), ApplyError> {
+    async fn create(&self, actions: &[Action], creations: &mut Creations) -> Result<(), ApplyError> {
         let mut left = actions;
         for size in batches(actions.len()) {
             let (batch, rest) = left.split_at(size);
@@ -253,6 +272,7 @@ impl<K: Kind> Execution<'_, K> {
                         self.record_version(&answer);
                         let name = answer["metadata"]["name"].as_str().unwrap_or_default();
                         self.record_success(Verb::Create, name);
+                        creations.succeeded += 1;
                     }
                     Err(error) => {
                         self.control.lower_expectation(self.key, action);
@@ -260,6 +280,7 @@ impl<K: Kind> Execution<'_, K> {
                             self.control.unanswered.lock().insert(self.key.to_owned());
                         }
                         self.record_failure(Verb::Create, &error);
+                        creations.failed += 1;
                         failed = failed.and(Err(error));
                     }
                 }

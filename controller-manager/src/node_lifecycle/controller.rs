@@ -4,12 +4,13 @@
 //! Corresponds to Run in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
 use super::health::NodeHealth;
-use super::metrics::ZoneMetrics;
-use super::plan::{NodeCheck, plan, zone_counts, zone_states};
+use super::metrics::NodeMetrics;
+use super::plan::{NodeCheck, evicted_zone, plan, zone_counts, zone_states};
 use super::zones::{self, Limits};
 use super::{labels, taints};
 use client::reconcile::{self, PeriodicReconciler, Reconciler, run_periodically};
-use client::{Event, Lister, Plan};
+use client::{ApplyError, Event, Lister, Plan};
+use component_base::env::Env;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
@@ -21,6 +22,7 @@ use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Namespace of the nodes' Leases.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -29,6 +31,7 @@ pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 const NODE_WORKERS: usize = 8;
 
 struct Monitor {
+    env: Env,
     settings: Arc<Settings>,
     nodes: Lister<Node>,
     leases: Lister<Lease>,
@@ -39,7 +42,7 @@ struct Monitor {
     limits: Limits,
     /// True if all zones were in full disruption at the last check.
     was_fully_disrupted: bool,
-    metrics: ZoneMetrics,
+    metrics: NodeMetrics,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -47,6 +50,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<Node>, queue| queue.add(event.object().key()));
     let monitor = Monitor {
+        env: setup.env.clone(),
         settings: setup.settings.clone(),
         nodes: setup.lister(),
         leases: setup.lister(),
@@ -55,7 +59,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         known: BTreeMap::new(),
         limits: Limits::default(),
         was_fully_disrupted: false,
-        metrics: ZoneMetrics::new(setup.env),
+        metrics: NodeMetrics::new(setup.env),
     };
     let (actor, period) = (setup.actor(), setup.settings.node_monitor_period);
     let checks = run_periodically(setup.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
@@ -98,16 +102,28 @@ impl PeriodicReconciler for Monitor {
         plans.extend(plan(&observed.checks, &self.settings, &mut self.limits, now));
         plans
     }
+
+    fn note_outcome(&mut self, observed: &Observed, plan: &Plan, result: Result<(), &ApplyError>) {
+        if let Some(zone) = evicted_zone(&observed.checks, plan).filter(|_| result.is_ok()) {
+            self.metrics.count_eviction(&zone);
+        }
+    }
+
+    fn note_duration(&mut self, duration: Duration) {
+        self.metrics.count_round(duration);
+    }
 }
 
 impl Monitor {
     fn check(&mut self, node: Arc<Node>, now: Timestamp) -> NodeCheck {
+        let begun = self.env.now();
         let lease = self.leases.get(LEASE_NAMESPACE, node.name());
         let health = NodeHealth::update(self.health.get(node.name()), &node, lease.as_deref(), now);
         let (grace, startup) = (self.settings.node_monitor_grace_period, self.settings.node_startup_grace_period);
         let is_overdue = health.is_overdue(grace, startup, now);
         self.health.insert(node.name().to_owned(), health);
         let pods = if is_overdue { self.pods.by_index(PODS_BY_NODE, node.name()) } else { Vec::new() };
+        self.metrics.count_check(self.env.now() - begun);
         NodeCheck { node, is_overdue, pods }
     }
 

@@ -10,7 +10,7 @@ use controller_base::options::Settings;
 use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::core::v1::{Node, Pod, Taint};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,20 @@ pub fn plan(checks: &[NodeCheck], settings: &Settings, limits: &mut Limits, now:
     plans
 }
 
-fn is_evicting(taint: &proto::kinds::api::core::v1::Taint) -> bool {
+/// Returns the zone of the node that the plan taints so that its pods leave.
+pub fn evicted_zone(checks: &[NodeCheck], plan: &Plan) -> Option<String> {
+    let written = plan.actions.iter().find_map(|action| match action {
+        Action::Patch { gvr, name, patch: Patch::Merge(patch), .. } if *gvr == Node::gvr() => Some((name, patch)),
+        _ => None,
+    });
+    let (name, patch) = written?;
+    let taints: Vec<Taint> = serde_json::from_value(patch["spec"]["taints"].clone()).ok()?;
+    let node = &checks.iter().find(|check| check.node.name() == *name)?.node;
+    let is_new = taints.iter().any(is_evicting) && !taints::of(node).iter().any(is_evicting);
+    is_new.then(|| zones::zone_of(node))
+}
+
+fn is_evicting(taint: &Taint) -> bool {
     taint.effect == "NoExecute" && (taint.key == taints::NOT_READY || taint.key == taints::UNREACHABLE)
 }
 
@@ -164,6 +177,14 @@ mod tests {
         assert_eq!(planned(&[check("a", "True", true, None), healthy()], &mut limits, 60), [expected]);
         let tainted = "merge patch nodes a unreachable";
         assert_eq!(planned(&[check("a", "Unknown", true, None), healthy()], &mut limits, 90), [tainted]);
+        let evicted = |check: NodeCheck, second: i64| {
+            let (checks, mut limits) = ([check, healthy()], Limits::default());
+            let plans = plan(&checks, &Settings::default(), &mut limits, fixture::at(second));
+            plans.iter().filter_map(|plan| evicted_zone(&checks, plan)).count()
+        };
+        assert_eq!(evicted(check("a", "True", true, None), 60), 0);
+        assert_eq!(evicted(check("a", "Unknown", true, None), 90), 1);
+        assert_eq!(evicted(check("a", "Unknown", true, Some(taints::NOT_READY)), 90), 0, "one taint replaces another");
         let done = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), healthy()];
         assert_eq!(planned(&done, &mut limits, 95), [] as [String; 0]);
         let back = [check("a", "True", false, Some(taints::UNREACHABLE)), healthy()];

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to Run in pkg/controller/podgc/gc_controller.go.
 
-use super::plan::{Observed, missing_nodes, plan};
+use super::plan::{Observed, Reason, missing_nodes, removals, remove};
 use client::reconcile::{PeriodicReconciler, run_periodically};
-use client::{Client, Lister, Plan};
+use client::{Action, ApplyError, Client, Lister, Plan};
+use component_base::metrics::Counters;
 use controller_base::clock;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
@@ -26,18 +27,32 @@ struct Collector {
     nodes: Lister<Node>,
     missing_since: BTreeMap<String, Timestamp>,
     terminated_threshold: usize,
+    /// Why the pods of this round go, by uid.
+    reasons: BTreeMap<String, Reason>,
+    removals: Counters,
+    errors: Counters,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
     indexes::pods_by_node(&setup.informer());
     indexes::pods_by_end(&setup.informer());
     let actor = setup.actor();
+    let metrics = setup.env.metrics();
     let collector = Collector {
         client: actor.client.clone(),
         pods: setup.lister(),
         nodes: setup.lister(),
         missing_since: BTreeMap::new(),
         terminated_threshold: setup.settings.terminated_pod_gc_threshold,
+        reasons: BTreeMap::new(),
+        removals: metrics.counters(
+            "pod_gc_collector_force_delete_pods_total",
+            "Number of pods that are being forcefully deleted since the Pod GC Controller started.",
+        ),
+        errors: metrics.counters(
+            "pod_gc_collector_force_delete_pod_errors_total",
+            "Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started.",
+        ),
     };
     Box::pin(run_periodically(setup.env.clone(), actor, "pod_garbage_collector", PERIOD, collector))
 }
@@ -62,7 +77,19 @@ impl PeriodicReconciler for Collector {
     }
 
     fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
-        plan(observed, now)
+        let removals = removals(observed);
+        self.reasons = removals.iter().map(|removal| (removal.pod.uid().to_owned(), removal.reason)).collect();
+        removals.iter().map(|removal| remove(removal, now)).collect()
+    }
+
+    fn note_outcome(&mut self, _observed: &Observed, plan: &Plan, result: Result<(), &ApplyError>) {
+        let Some(Action::Delete { namespace, options, .. }) = plan.actions.last() else { return };
+        let Some(reason) = self.reasons.get(&options.preconditions.uid) else { return };
+        let labels = vec![("namespace", namespace.clone()), ("reason", reason.as_str().to_owned())];
+        self.removals.get_or_create(&labels).inc();
+        if result.is_err() {
+            self.errors.get_or_create(&labels).inc();
+        }
     }
 }
 

@@ -24,23 +24,53 @@ pub struct Observed {
     pub terminated_threshold: usize,
 }
 
-/// Returns a plan for each pod, so that a failure about one pod does not delay the others.
-pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
-    let mut plans = Vec::new();
-    for pod in surplus_terminated(&observed.pods, observed.terminated_threshold) {
-        plans.push(remove(pod, None, now));
-    }
-    let out_of_service: BTreeSet<&str> =
-        observed.nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name()).collect();
-    for pod in &observed.pods {
-        let node = pod::node_name(pod);
-        if observed.deleted_nodes.contains(node) {
-            plans.push(remove(pod, Some("PodGC: node no longer exists"), now));
-        } else if pod.is_deleting() && (node.is_empty() || out_of_service.contains(node)) {
-            plans.push(remove(pod, None, now));
+/// Why a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Terminated,
+    OutOfService,
+    Orphaned,
+    Unscheduled,
+}
+
+impl Reason {
+    /// Returns the value of the label `reason` of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Terminated => "terminated",
+            Reason::OutOfService => "out-of-service",
+            Reason::Orphaned => "orphaned",
+            Reason::Unscheduled => "unscheduled",
         }
     }
-    plans
+}
+
+/// A pod that goes.
+#[derive(Debug)]
+pub struct Removal<'a> {
+    pub pod: &'a Pod,
+    pub reason: Reason,
+}
+
+/// Returns the pods that go, each once.
+pub fn removals(observed: &Observed) -> Vec<Removal<'_>> {
+    let surplus = surplus_terminated(&observed.pods, observed.terminated_threshold);
+    let out_of_service: BTreeSet<&str> =
+        observed.nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name()).collect();
+    let reason = |pod: &Pod| {
+        let node = pod::node_name(pod);
+        if observed.deleted_nodes.contains(node) {
+            Some(Reason::Orphaned)
+        } else if pod.is_deleting() && node.is_empty() {
+            Some(Reason::Unscheduled)
+        } else {
+            (pod.is_deleting() && out_of_service.contains(node)).then_some(Reason::OutOfService)
+        }
+    };
+    let others = observed.pods.iter().filter_map(|pod| Some(Removal { pod, reason: reason(pod)? }));
+    let surplus = surplus.into_iter().map(|pod| Removal { pod, reason: Reason::Terminated });
+    let mut known = BTreeSet::new();
+    surplus.chain(others).filter(|removal| known.insert(removal.pod.uid().to_owned())).collect()
 }
 
 /// Returns the nodes that pods name and that the cache lacks.
@@ -71,11 +101,12 @@ fn is_out_of_service(node: &Node) -> bool {
 }
 
 /// Marks a pod that is not terminal as failed, and deletes it without a grace period: no kubelet would end it.
-fn remove(pod: &Pod, message: Option<&str>, now: Timestamp) -> Plan {
+pub fn remove(Removal { pod, reason }: &Removal<'_>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !pod::is_terminal(pod) {
         let mut status = json!({"phase": "Failed"});
-        if let Some(message) = message {
+        if *reason == Reason::Orphaned {
+            let message = "PodGC: node no longer exists";
             let condition = json!({
                 "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": message,
                 "lastTransitionTime": clock::stamp(now)
@@ -86,7 +117,7 @@ fn remove(pod: &Pod, message: Option<&str>, now: Timestamp) -> Plan {
         plan.push(Action::patch_status::<Pod>(pod.namespace(), pod.name(), Patch::Strategic(patch)));
     }
     let options = DeleteOptions { grace_period_s: Some(0), ..DeleteOptions::with_uid(pod.uid()) };
-    plan.push(actions::delete(pod, options));
+    plan.push(actions::delete(*pod, options));
     plan
 }
 
@@ -104,13 +135,13 @@ mod tests {
     }
 
     fn removed(observed: &Observed) -> String {
-        let plans = plan(observed, fixture::at(9));
-        let delete = |plan: &Plan| {
+        let delete = |removal: Removal<'_>| {
+            let plan = remove(&removal, fixture::at(9));
             let Some(Action::Delete { name, options, .. }) = plan.actions.last() else { panic!("{plan}") };
             assert_eq!(options.grace_period_s, Some(0));
-            format!("{name}{}", if plan.actions.len() > 1 { "!" } else { "" })
+            format!("{name}{} ({})", if plan.actions.len() > 1 { "!" } else { "" }, removal.reason.as_str())
         };
-        plans.iter().map(delete).collect::<Vec<_>>().join(" ")
+        removals(observed).into_iter().map(delete).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the names of the deleted pods. An exclamation mark means that the plan marks the pod as failed.
@@ -137,7 +168,9 @@ mod tests {
             deleted_nodes: BTreeSet::from(["node-9".to_owned()]),
             terminated_threshold: 0,
         };
-        assert_eq!(removed(&observed), "orphaned! orphaned-ended unplaced-ending! on-broken-ending!");
+        let expected = "orphaned! (orphaned) orphaned-ended (orphaned) unplaced-ending! (unscheduled) \
+                        on-broken-ending! (out-of-service)";
+        assert_eq!(removed(&observed), expected);
         let named = ["node-1", "node-9"].map(str::to_owned).to_vec();
         assert_eq!(missing_nodes(named, &observed.nodes), BTreeSet::from(["node-9".to_owned()]));
     }
@@ -153,7 +186,13 @@ mod tests {
             pod.status.as_mut().unwrap().reason = reason.map(str::to_owned);
             pods.push(Arc::new(pod));
         }
-        for (terminated_threshold, expected) in [(0, ""), (9, ""), (3, "evicted"), (1, "evicted older old")] {
+        let cases = [
+            (0, ""),
+            (9, ""),
+            (3, "evicted (terminated)"),
+            (1, "evicted (terminated) older (terminated) old (terminated)"),
+        ];
+        for (terminated_threshold, expected) in cases {
             let observed = Observed {
                 pods: pods.clone(),
                 nodes: Vec::new(),

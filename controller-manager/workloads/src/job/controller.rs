@@ -12,7 +12,7 @@ use controller_base::controller_ref::{
     confirm_adoption, controller_of, controller_queue_key, is_controlled_by, owner_key,
 };
 use controller_base::descriptor::Setup;
-use controller_base::pod_control::PodControl;
+use controller_base::pod_control::{Creations, PodControl};
 use controller_base::{clock, indexes};
 use futures::future::join;
 use jiff::Timestamp;
@@ -38,13 +38,20 @@ pub fn start(setup: &Setup<'_>) -> Running {
     indexes::pods_by_controller(&setup.informer());
     let listers = Listers { jobs: setup.lister(), pods: setup.lister() };
     let control = PodControl::new(setup.env, &listers.jobs, &listers.pods);
+    let metrics = JobMetrics::new(setup.env);
     setup.on_event(&queue, {
         let (orphans, control, pods) = (orphans.clone(), control.clone(), listers.pods.clone());
-        move |event, queue| on_job(event, queue, &orphans, &control, &pods)
+        let metrics = metrics.clone();
+        move |event, queue| {
+            metrics.count_managed_elsewhere(event);
+            on_job(event, queue, &orphans, &control, &pods);
+        }
     });
     setup.on_event(&queue, {
         let (orphans, control, jobs) = (orphans.clone(), control.clone(), listers.jobs.clone());
+        let metrics = metrics.clone();
         move |event: &Event<Pod>, queue| {
+            metrics.count_tracked_ends(event);
             // The pods of a job often end together: a short delay lets one round count them.
             control.observe_event::<Job>(event).into_iter().for_each(|key| queue.add_after(key, clock::TICK));
             let pod = event.object();
@@ -56,8 +63,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let actor = setup.actor();
     let workers = setup.settings.concurrent_job_syncs;
     let releases = reconcile::run(actor.clone(), orphans, 1, Orphans { listers: listers.clone() });
-    let rounds =
-        reconcile::run(actor, queue, workers, Controller { control, listers, metrics: JobMetrics::new(setup.env) });
+    let rounds = reconcile::run(actor, queue, workers, Controller { control, listers, metrics });
     Box::pin(async move {
         join(rounds, releases).await;
     })
@@ -108,9 +114,11 @@ impl Reconciler for Controller {
 
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
         let begun = actor.client.env().now();
-        let result = self.control.apply(actor, key, &*observed.job, plan).await;
+        let mut creations = Creations::default();
+        let result = self.control.apply_and_count(actor, key, &*observed.job, plan, &mut creations).await;
         let duration = actor.client.env().now() - begun;
-        self.metrics.count_round(&observed.job, plan, duration, result.is_err());
+        self.metrics.count_round(observed, plan, duration, result.as_ref().err());
+        self.metrics.count_creations(observed, plan, creations);
         result
     }
 }

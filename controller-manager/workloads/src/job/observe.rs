@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Finalizer on every pod of a job until the status counts the pod.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The value of `spec.managedBy` that means this controller.
-const MANAGER: &str = "kubernetes.io/job-controller";
+pub const MANAGER: &str = "kubernetes.io/job-controller";
 
 #[derive(Debug)]
 pub struct Observed {

@@ -22,17 +22,22 @@ pub enum FailureAction {
 
 /// Returns the action of the first rule that matches.
 pub fn failure_action(policy: Option<&PodFailurePolicy>, pod: &Pod) -> FailureAction {
-    for (i, rule) in policy.iter().flat_map(|policy| policy.rules.iter().enumerate()) {
-        if let Some(match_) = matches(rule, pod) {
-            return match rule.action.as_str() {
-                "Ignore" => FailureAction::Ignore,
-                "FailIndex" => FailureAction::FailIndex,
-                "FailJob" => FailureAction::FailJob(format!("{match_} matching FailJob rule at index {i}")),
-                _ => FailureAction::Count,
-            };
-        }
+    let Some((i, rule, match_)) = matching_rule(policy, pod) else { return FailureAction::Count };
+    match rule.action.as_str() {
+        "Ignore" => FailureAction::Ignore,
+        "FailIndex" => FailureAction::FailIndex,
+        "FailJob" => FailureAction::FailJob(format!("{match_} matching FailJob rule at index {i}")),
+        _ => FailureAction::Count,
     }
-    FailureAction::Count
+}
+
+/// Returns the first rule that matches, with its index and a description.
+pub fn matching_rule<'a>(
+    policy: Option<&'a PodFailurePolicy>,
+    pod: &Pod,
+) -> Option<(usize, &'a PodFailurePolicyRule, String)> {
+    let mut rules = policy.iter().flat_map(|policy| policy.rules.iter().enumerate());
+    rules.find_map(|(i, rule)| Some((i, rule, matches(rule, pod)?)))
 }
 
 /// Describes how a rule matches a pod; `None` if it does not.
