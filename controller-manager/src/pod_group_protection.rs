@@ -11,12 +11,12 @@ use controller_base::finalizer::{self, is_candidate};
 use controller_base::pod;
 use jiff::Timestamp;
 use proto::Kind;
+use proto::finalizers::POD_GROUP_PROTECTION;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use std::sync::Arc;
 
 pub const GATE: &str = "GenericWorkload";
-const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 /// Pods that have not ended by the keys of their PodGroups.
 const ACTIVE_PODS: &str = "activePodSchedulingGroup";
 const WORKERS: usize = 1;
@@ -69,13 +69,13 @@ impl Reconciler for Controller {
     type Observed = Observed;
 
     fn observe(&self, key: &str) -> Option<Observed> {
-        let group = self.groups.by_key(key).filter(|group| is_candidate(&**group, FINALIZER))?;
+        let group = self.groups.by_key(key).filter(|group| is_candidate(&**group, POD_GROUP_PROTECTION))?;
         let is_used = !self.pods.by_index(ACTIVE_PODS, key).is_empty();
         Some(Observed { group, is_used })
     }
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
-        finalizer::plan(&*observed.group, FINALIZER, observed.is_used)
+        finalizer::plan(&*observed.group, POD_GROUP_PROTECTION, observed.is_used)
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_group_stays_until_its_pods_have_ended() {
-        let held = || json!(["a/b", FINALIZER]);
+        let held = || json!(["a/b", POD_GROUP_PROTECTION]);
         for (group, pod, is_removed) in [
             (group(true, held()), None, true),
             (group(true, held()), Some(pod("shop", "workers", "Running")), false),

@@ -9,6 +9,7 @@
 pub mod gvk;
 pub mod kinds;
 pub mod fields;
+pub mod finalizers;
 
 // Text as Go's messages show it.
 pub mod go_text;

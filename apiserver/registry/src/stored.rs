@@ -37,9 +37,13 @@ pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer
 
 /// Returns whether a value is stored in another version than the present storage version.
 pub fn has_old_version(resource: &Resource, transformer: &Transformer, entry: &Entry) -> bool {
-    let stored = transformer.open(&entry.key, &entry.value).ok();
-    let parsed = stored.and_then(|stored| json::parse(&stored).ok());
-    parsed.is_some_and(|parsed| parsed.value["apiVersion"] != resource.storage_version().api_version())
+    let Ok(stored) = transformer.open(&entry.key, &entry.value) else { return false };
+    let version = resource.storage_version().api_version();
+    // Stored fields are sorted, so that the version comes first in all but a few custom resources.
+    if stored.starts_with(format!("{{\"apiVersion\":\"{version}\"").as_bytes()) {
+        return false;
+    }
+    json::parse(&stored).is_ok_and(|parsed| parsed.value["apiVersion"] != version)
 }
 
 /// Finds the version that a value is stored in. It may be older than the current storage version.

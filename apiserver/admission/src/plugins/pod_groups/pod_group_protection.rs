@@ -6,8 +6,7 @@ use crate::plugins::finalizers::hold;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
-
-const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+use proto::finalizers::POD_GROUP_PROTECTION;
 
 pub struct PodGroupProtection;
 
@@ -15,7 +14,7 @@ pub struct PodGroupProtection;
 impl AdmissionPlugin for PodGroupProtection {
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if attributes.is("scheduling.k8s.io", "podgroups") {
-            hold(attributes, FINALIZER);
+            hold(attributes, POD_GROUP_PROTECTION);
         }
         Ok(())
     }
@@ -30,9 +29,9 @@ mod tests {
     #[tokio::test]
     async fn a_group_of_pods_is_held() {
         for (resource, before, after) in [
-            ("podgroups", json!([]), json!([FINALIZER])),
-            ("podgroups", json!(["a/b"]), json!(["a/b", FINALIZER])),
-            ("podgroups", json!([FINALIZER]), json!([FINALIZER])),
+            ("podgroups", json!([]), json!([POD_GROUP_PROTECTION])),
+            ("podgroups", json!(["a/b"]), json!(["a/b", POD_GROUP_PROTECTION])),
+            ("podgroups", json!([POD_GROUP_PROTECTION]), json!([POD_GROUP_PROTECTION])),
             ("workloads", json!([]), json!([])),
         ] {
             let object = json!({"metadata": {"namespace": "shop", "name": "x", "finalizers": before}});

@@ -7,10 +7,7 @@ use crate::plugins::finalizers::hold;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
-
-const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
-const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
-const CLASS_FINALIZER: &str = "kubernetes.io/vac-protection";
+use proto::finalizers::{PV_PROTECTION, PVC_PROTECTION, VAC_PROTECTION};
 
 pub struct StorageObjectInUseProtection;
 
@@ -18,11 +15,11 @@ pub struct StorageObjectInUseProtection;
 impl AdmissionPlugin for StorageObjectInUseProtection {
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let finalizer = if attributes.is("", "persistentvolumeclaims") {
-            CLAIM_FINALIZER
+            PVC_PROTECTION
         } else if attributes.is("", "persistentvolumes") {
-            VOLUME_FINALIZER
+            PV_PROTECTION
         } else if attributes.is("storage.k8s.io", "volumeattributesclasses") {
-            CLASS_FINALIZER
+            VAC_PROTECTION
         } else {
             return Ok(());
         };
@@ -40,10 +37,10 @@ mod tests {
     #[tokio::test]
     async fn what_may_be_in_use_is_held() {
         for (group, resource, before, after) in [
-            ("", "persistentvolumeclaims", json!([]), json!([CLAIM_FINALIZER])),
-            ("", "persistentvolumeclaims", json!([CLAIM_FINALIZER]), json!([CLAIM_FINALIZER])),
-            ("", "persistentvolumes", json!(["a/b"]), json!(["a/b", VOLUME_FINALIZER])),
-            ("storage.k8s.io", "volumeattributesclasses", json!([]), json!([CLASS_FINALIZER])),
+            ("", "persistentvolumeclaims", json!([]), json!([PVC_PROTECTION])),
+            ("", "persistentvolumeclaims", json!([PVC_PROTECTION]), json!([PVC_PROTECTION])),
+            ("", "persistentvolumes", json!(["a/b"]), json!(["a/b", PV_PROTECTION])),
+            ("storage.k8s.io", "volumeattributesclasses", json!([]), json!([VAC_PROTECTION])),
             ("", "pods", json!([]), json!([])),
         ] {
             let object = json!({"metadata": {"name": "x", "finalizers": before}});

@@ -9,11 +9,11 @@ use controller_base::descriptor::Setup;
 use controller_base::finalizer::{self, concerns, is_candidate};
 use jiff::Timestamp;
 use proto::Kind;
+use proto::finalizers::VAC_PROTECTION;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::VolumeAttributesClass;
 use std::sync::Arc;
 
-const FINALIZER: &str = "kubernetes.io/vac-protection";
 /// Claims and volumes by the attributes classes that they name.
 const BY_ATTRIBUTES_CLASS: &str = "volumeAttributesClassName";
 const WORKERS: usize = 1;
@@ -32,7 +32,7 @@ struct Observed {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<VolumeAttributesClass>, queue| {
-        if concerns(event, FINALIZER) {
+        if concerns(event, VAC_PROTECTION) {
             queue.add(event.object().key());
         }
     });
@@ -86,7 +86,7 @@ impl Reconciler for Controller {
     /// Asks the server for claims and volumes before the class goes: a cache may lack one.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let Observed { class, is_used } = observed;
-        if is_used || !is_candidate(&*class, FINALIZER) {
+        if is_used || !is_candidate(&*class, VAC_PROTECTION) {
             return Ok(Some(Observed { class, is_used }));
         }
         let name = class.name().to_owned();
@@ -98,7 +98,7 @@ impl Reconciler for Controller {
     }
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
-        finalizer::plan(&*observed.class, FINALIZER, observed.is_used)
+        finalizer::plan(&*observed.class, VAC_PROTECTION, observed.is_used)
     }
 }
 

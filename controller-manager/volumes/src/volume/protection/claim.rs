@@ -12,10 +12,10 @@ use controller_base::indexes::{self, PODS_BY_CLAIM};
 use controller_base::pod;
 use jiff::Timestamp;
 use proto::Kind;
+use proto::finalizers::PVC_PROTECTION;
 use proto::kinds::api::core::v1::{PersistentVolumeClaim, Pod};
 use std::sync::Arc;
 
-const FINALIZER: &str = "kubernetes.io/pvc-protection";
 const WORKERS: usize = 1;
 
 struct Controller {
@@ -32,7 +32,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     indexes::pods_by_claim(&setup.informer());
     setup.on_event(&queue, |event: &Event<PersistentVolumeClaim>, queue| {
-        if concerns(event, FINALIZER) {
+        if concerns(event, PVC_PROTECTION) {
             queue.add(event.object().key());
         }
     });
@@ -74,7 +74,7 @@ impl Reconciler for Controller {
     /// Asks the server for pods before the claim goes: the cache may lack one.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let Observed { claim, is_used } = observed;
-        if is_used || !is_candidate(&*claim, FINALIZER) {
+        if is_used || !is_candidate(&*claim, PVC_PROTECTION) {
             return Ok(Some(Observed { claim, is_used }));
         }
         let pods = client.api::<Pod>(claim.namespace()).list(&ListOptions::default()).await?;
@@ -83,7 +83,7 @@ impl Reconciler for Controller {
     }
 
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
-        finalizer::plan(&*observed.claim, FINALIZER, observed.is_used)
+        finalizer::plan(&*observed.claim, PVC_PROTECTION, observed.is_used)
     }
 }
 

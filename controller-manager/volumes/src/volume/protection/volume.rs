@@ -10,10 +10,10 @@ use controller_base::descriptor::Setup;
 use controller_base::finalizer::{self, concerns};
 use jiff::Timestamp;
 use proto::Kind;
+use proto::finalizers::PV_PROTECTION;
 use proto::kinds::api::core::v1::PersistentVolume;
 use std::sync::Arc;
 
-const FINALIZER: &str = "kubernetes.io/pv-protection";
 const WORKERS: usize = 1;
 
 struct Controller {
@@ -23,7 +23,7 @@ struct Controller {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<PersistentVolume>, queue| {
-        if concerns(event, FINALIZER) {
+        if concerns(event, PV_PROTECTION) {
             queue.add(event.object().key());
         }
     });
@@ -38,6 +38,6 @@ impl Reconciler for Controller {
     }
 
     fn plan(&self, volume: &Arc<PersistentVolume>, _now: Timestamp) -> Plan {
-        finalizer::plan(&**volume, FINALIZER, volumes::phase(volume) == volumes::BOUND)
+        finalizer::plan(&**volume, PV_PROTECTION, volumes::phase(volume) == volumes::BOUND)
     }
 }
