@@ -102,6 +102,12 @@ impl Reservations for Registry {
 }
 
 impl Registry {
+    /// Returns the ranges that Services may have addresses of, also those that give out none any more.
+    pub(crate) fn whole_service_network(&self) -> ServiceNetwork {
+        let service_cidrs = self.list("networking.k8s.io", "servicecidrs", "").unwrap_or_default();
+        self.service_network.with_all_service_cidrs(&service_cidrs)
+    }
+
     /// Returns the key in the store that records a reservation.
     pub fn reservation_key(&self, what: &Reserved) -> Result<String, Status> {
         Ok(match what {

@@ -11,6 +11,8 @@
 //!   round 3   the same                                                 released, if it is still at revision 812
 //! ```
 
+mod events;
+
 use crate::{Error, Registry, Result};
 use cacher::Freshness;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,11 +37,19 @@ const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 /// The namespace and name of a Service.
 type Service = (String, String);
 
+/// A reserved address or node port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reservation {
+    /// The revision at which it was written.
+    revision: u64,
+    /// The Service that an address names.
+    holder: Option<Service>,
+}
+
 /// The state that a round compares.
 #[derive(Debug, Default)]
 struct Observed {
-    /// The reservations, each with the revision at which it was written.
-    reserved: BTreeMap<Reserved, u64>,
+    reserved: BTreeMap<Reserved, Reservation>,
     /// The addresses and ports in use, each with its Services.
     used: BTreeMap<Reserved, Vec<Service>>,
 }
@@ -50,9 +60,9 @@ type Unused = BTreeMap<Reserved, (u64, u32)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     Reserve(Reserved, Service),
-    /// Release the reservation if it is still at this revision.
-    Release(Reserved, u64),
-    /// Warn that several Services use the same address or port. All but one must be recreated.
+    /// Release the reservation if it is still the same.
+    Release(Reserved, Reservation),
+    /// Warn that several Services use the same address or port. All but the first must be recreated.
     Conflict(Reserved, Vec<Service>),
     /// Warn that no ServiceCIDR has the address, or that this server's flags do not allow the port: the flags have changed, or
     /// another server's differ.
@@ -71,7 +81,7 @@ impl fmt::Display for Action {
             }
             Self::OutOfRange(what, by) => {
                 let range = match what {
-                    Reserved::Address(_) => "every ServiceCIDR that is ready",
+                    Reserved::Address(_) => "every ServiceCIDR",
                     Reserved::NodePort(_) => "this server's --service-node-port-range",
                 };
                 write!(f, "{what} of Service {} is outside {range}", name(by))
@@ -92,22 +102,26 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
             actions.push(Action::OutOfRange(*what, services[0].clone()));
         }
         if services.len() > 1 {
-            actions.push(Action::Conflict(*what, services.clone()));
+            let holder = observed.reserved.get(what).and_then(|reservation| reservation.holder.as_ref());
+            let mut services = services.clone();
+            services.sort_by_key(|service| Some(service) != holder);
+            actions.push(Action::Conflict(*what, services));
         }
         if !observed.reserved.contains_key(what) {
             actions.push(Action::Reserve(*what, services[0].clone()));
         }
     }
     let before = std::mem::take(unused);
-    for (what, revision) in &observed.reserved {
+    for (what, reservation) in &observed.reserved {
         if observed.used.contains_key(what) {
             continue;
         }
-        let seen = before.get(what).filter(|(at, _)| at == revision).map_or(0, |(_, rounds)| *rounds) + 1;
+        let revision = reservation.revision;
+        let seen = before.get(what).filter(|(at, _)| *at == revision).map_or(0, |(_, rounds)| *rounds) + 1;
         if seen < ROUNDS {
-            unused.insert(*what, (*revision, seen));
+            unused.insert(*what, (revision, seen));
         } else {
-            actions.push(Action::Release(*what, *revision));
+            actions.push(Action::Release(*what, reservation.clone()));
         }
     }
     actions
@@ -119,15 +133,19 @@ async fn observe(registry: &Registry) -> Result<Observed> {
     let mut observed = Observed::default();
     let addresses = registry.stored_row_of("networking.k8s.io", "ipaddresses")?;
     for (_, object) in addresses.cacher.read(Freshness::Latest).await?.iter() {
-        if object.peek()["metadata"]["labels"][MANAGED_BY] == strategy::allocation::MANAGER
+        let value = object.peek();
+        if value["metadata"]["labels"][MANAGED_BY] == strategy::allocation::MANAGER
             && let Ok(address) = object.index.name.parse()
         {
-            observed.reserved.insert(Reserved::Address(address), object.revision);
+            let parent = |field: &str| value["spec"]["parentRef"][field].as_str().unwrap_or_default().to_owned();
+            let holder = Some((parent("namespace"), parent("name")));
+            observed.reserved.insert(Reserved::Address(address), Reservation { revision: object.revision, holder });
         }
     }
     for entry in registry.storage.range(RangeRequest::prefix(NODE_PORTS)).await?.entries {
         if let Ok(port) = entry.key[NODE_PORTS.len()..].parse() {
-            observed.reserved.insert(Reserved::NodePort(port), entry.mod_revision);
+            let reservation = Reservation { revision: entry.mod_revision, holder: None };
+            observed.reserved.insert(Reserved::NodePort(port), reservation);
         }
     }
     let services = registry.stored_row_of("", "services")?;
@@ -146,9 +164,9 @@ async fn apply(registry: &Registry, action: &Action) -> Result<()> {
         Action::Reserve(what, (namespace, name)) => {
             Ok(registry.reserve(what, Holder { namespace, name }, false).await.map(|_| ())?)
         }
-        Action::Release(what, revision) => {
+        Action::Release(what, reservation) => {
             let key = registry.reservation_key(what)?;
-            registry.storage.delete(&key, *revision).await.map(|_| ()).map_err(Error::from)
+            registry.storage.delete(&key, reservation.revision).await.map(|_| ()).map_err(Error::from)
         }
         Action::Conflict(..) | Action::OutOfRange(..) => Ok(()),
     }
@@ -166,8 +184,10 @@ impl Repair {
     pub async fn round(&mut self, registry: &Registry) -> Result<()> {
         let observed = observe(registry).await?;
         let mut warned = BTreeSet::new();
-        for action in plan(&observed, &registry.service_network(), &mut self.unused) {
+        let network = registry.whole_service_network();
+        for action in plan(&observed, &network, &mut self.unused) {
             let text = action.to_string();
+            events::record(registry, &action, &network).await;
             match action {
                 Action::Reserve(..) | Action::Release(..) => tracing::info!("repaired: {text}"),
                 Action::Conflict(..) | Action::OutOfRange(..) => {
@@ -230,13 +250,18 @@ mod tests {
         ("default".to_owned(), name.to_owned())
     }
 
+    fn unnamed(revision: u64) -> Reservation {
+        Reservation { revision, holder: None }
+    }
+
     #[test]
     fn a_reservation_unused_in_enough_rounds_is_released() {
         let what = Reserved::NodePort(30000);
         let mut unused = Unused::new();
         let mut round = |reserved: &[(Reserved, u64)], used: &[Reserved]| {
             let used = used.iter().map(|what| (*what, vec![service("a")])).collect();
-            plan(&Observed { reserved: reserved.iter().copied().collect(), used }, &network(), &mut unused)
+            let reserved = reserved.iter().map(|(what, revision)| (*what, unnamed(*revision))).collect();
+            plan(&Observed { reserved, used }, &network(), &mut unused)
         };
         assert_eq!(round(&[(what, 7)], &[]), []);
         assert_eq!(round(&[(what, 7)], &[]), []);
@@ -246,7 +271,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(round(&[(what, 9)], &[]), []);
         }
-        assert_eq!(round(&[(what, 9)], &[]), [Action::Release(what, 9)]);
+        assert_eq!(round(&[(what, 9)], &[]), [Action::Release(what, unnamed(9))]);
     }
 
     #[test]
@@ -254,7 +279,7 @@ mod tests {
         let (inside, outside) = (address("10.0.0.9"), address("10.9.0.9"));
         let (second, far) = (address("fd00::9"), address("fd01::9"));
         let observed = Observed {
-            reserved: BTreeMap::from([(outside, 3), (far, 4)]),
+            reserved: BTreeMap::from([(outside, unnamed(3)), (far, unnamed(4))]),
             used: BTreeMap::from([
                 (inside, vec![service("a"), service("b")]),
                 (outside, vec![service("c")]),
@@ -269,9 +294,9 @@ mod tests {
             [
                 "address 10.0.0.9 is used by several Services: default/a, default/b; make all but one of them anew",
                 "address 10.0.0.9 is used by Service default/a and was not reserved",
-                "address 10.9.0.9 of Service default/c is outside every ServiceCIDR that is ready",
+                "address 10.9.0.9 of Service default/c is outside every ServiceCIDR",
                 "address fd00::9 is used by Service default/a and was not reserved",
-                "address fd01::9 of Service default/d is outside every ServiceCIDR that is ready",
+                "address fd01::9 of Service default/d is outside every ServiceCIDR",
             ]
         );
     }

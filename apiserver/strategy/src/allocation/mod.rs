@@ -111,6 +111,13 @@ impl ServiceNetwork {
         Self { families: self.families.clone(), ranges, node_ports: self.node_ports.clone() }
     }
 
+    /// Returns the network with the ranges of all ServiceCIDRs: Services keep the addresses of one that is being deleted.
+    #[must_use]
+    pub fn with_all_service_cidrs(&self, service_cidrs: &[Arc<Object>]) -> Self {
+        let ranges = service_cidr::all_ranges(service_cidrs).unwrap_or_else(|| self.ranges.clone());
+        Self { families: self.families.clone(), ranges, node_ports: self.node_ports.clone() }
+    }
+
     pub fn families(&self) -> &[Family] {
         &self.families
     }

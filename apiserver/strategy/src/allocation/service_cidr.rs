@@ -16,13 +16,22 @@ const DEFAULT: &str = "kubernetes";
 ///
 /// Deviation: Kubernetes tries the ranges in a random order.
 pub fn ready_ranges(service_cidrs: &[Arc<Object>]) -> Option<Vec<IpNet>> {
+    ranges(service_cidrs, is_ready)
+}
+
+/// Returns the ranges of all ServiceCIDRs, also of those that are being deleted; `None` if the default one does not exist.
+pub fn all_ranges(service_cidrs: &[Arc<Object>]) -> Option<Vec<IpNet>> {
+    ranges(service_cidrs, |_| true)
+}
+
+fn ranges(service_cidrs: &[Arc<Object>], counts: fn(&Value) -> bool) -> Option<Vec<IpNet>> {
     let is_default = |object: &&Arc<Object>| object.index.name == DEFAULT;
     let default = service_cidrs.iter().find(is_default)?;
     let others = service_cidrs.iter().filter(|object| !is_default(object));
     let mut ranges = Vec::new();
     for object in std::iter::once(default).chain(others) {
         let object = object.peek();
-        if is_ready(&object) {
+        if counts(&object) {
             ranges.extend(cidrs(&object).filter(|range| !is_too_large(*range)));
         }
     }
@@ -98,6 +107,8 @@ mod tests {
         }
         let gone = service_cidr(DEFAULT, &["10.96.0.0/16"], deleted);
         let other = service_cidr("a", &["10.9.0.0/24"], nothing());
+        let all = all_ranges(&[other.clone(), gone.clone()]).unwrap();
+        assert_eq!(all.len(), 2, "Services may still have addresses of a range that gives out no more");
         assert_eq!(ready_ranges(&[other.clone(), gone]), Some(vec!["10.9.0.0/24".parse().unwrap()]));
         assert_eq!(ready_ranges(&[other]), None, "the flags count until the default one exists");
     }
