@@ -246,6 +246,7 @@ fn admission_chain(
         configurations,
         namespaces: plugin_registry.clone(),
         kinds: plugin_registry,
+        nodes_declare_features: registry.gates.is_on("NodeDeclaredFeatures"),
     };
     chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)
 }

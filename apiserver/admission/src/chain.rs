@@ -21,6 +21,7 @@ use crate::plugins::limit_ranger::LimitRanger;
 use crate::plugins::namespaces::namespace_auto_provision::NamespaceAutoProvision;
 use crate::plugins::namespaces::namespace_exists::NamespaceExists;
 use crate::plugins::namespaces::namespace_lifecycle::NamespaceLifecycle;
+use crate::plugins::nodes::node_declared_feature_validator::NodeDeclaredFeatureValidator;
 use crate::plugins::nodes::node_restriction::NodeRestriction;
 use crate::plugins::nodes::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::plugins::owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
@@ -75,24 +76,19 @@ struct Row {
     name: &'static str,
     is_default: bool,
     looks_at: &'static [Operation],
-    /// `None`: this server does not implement it.
-    build: Option<Build>,
+    build: Build,
 }
 
 const fn on(name: &'static str, looks_at: &'static [Operation], build: AsItIs) -> Row {
-    Row { name, is_default: true, looks_at, build: Some(Build::AsItIs(build)) }
+    Row { name, is_default: true, looks_at, build: Build::AsItIs(build) }
 }
 
 const fn off(name: &'static str, looks_at: &'static [Operation], build: AsItIs) -> Row {
-    Row { name, is_default: false, looks_at, build: Some(Build::AsItIs(build)) }
+    Row { name, is_default: false, looks_at, build: Build::AsItIs(build) }
 }
 
 const fn configured(name: &'static str, looks_at: &'static [Operation], build: Configured) -> Row {
-    Row { name, is_default: false, looks_at, build: Some(Build::Configured(build)) }
-}
-
-const fn absent(name: &'static str) -> Row {
-    Row { name, is_default: false, looks_at: &[], build: None }
+    Row { name, is_default: false, looks_at, build: Build::Configured(build) }
 }
 
 /// The plugins in the order in which they run. ResourceQuota is last, so that it charges only writes that all others admit.
@@ -132,7 +128,9 @@ const ROWS: &[Row] = &[
     off("DenyServiceExternalIPs", SAVE, |_| Arc::new(DenyServiceExternalIPs)),
     on("PodTopologyLabels", CREATE, |_| Arc::new(PodTopologyLabels)),
     on("PodGroupWorkloadExists", CREATE, |_| Arc::new(PodGroupWorkloadExists)),
-    absent("NodeDeclaredFeatureValidator"),
+    on("NodeDeclaredFeatureValidator", UPDATE, |parts| {
+        Arc::new(NodeDeclaredFeatureValidator { is_gate_on: parts.nodes_declare_features })
+    }),
     on("MutatingAdmissionPolicy", ALL, |parts| {
         Arc::new(MutatingAdmissionPolicy::new(parts.env, parts.authorization.clone()))
     }),
@@ -161,8 +159,6 @@ fn event_rate_limit(env: &Env, said: &PluginConfigurations) -> Result<Arc<dyn Ad
 pub enum PluginError {
     #[error("{flag}-admission-plugins plugin {name:?} is unknown")]
     Unknown { flag: &'static str, name: String },
-    #[error("enable-admission-plugins plugin {0:?} is not part of this server")]
-    Absent(String),
     #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
     Both(String),
     #[error("admission-control-config-file: plugin {name:?}: {why}")]
@@ -172,11 +168,11 @@ pub enum PluginError {
 /// Builds the default plugins, with those in `enabled` and without those in `disabled`.
 pub fn chain(enabled: &[String], disabled: &[String], parts: &PluginParts<'_>) -> Result<Chain, PluginError> {
     let rows = chosen(enabled, disabled)?;
-    let links = rows.iter().filter_map(|row| {
-        let plugin = row.build.as_ref()?.make(parts);
-        let plugin = plugin.map_err(|why| PluginError::Unconfigured { name: row.name, why });
+    let links = rows.iter().map(|row| {
+        let plugin = row.build.make(parts);
+        let plugin = plugin.map_err(|why| PluginError::Unconfigured { name: row.name, why })?;
         let meter = AdmissionMeter::of_plugin(parts.env, row.name);
-        Some(plugin.map(|plugin| Link { name: row.name, looks_at: row.looks_at, plugin, meter }))
+        Ok(Link { name: row.name, looks_at: row.looks_at, plugin, meter })
     });
     Ok(Chain::new(parts.env, links.collect::<Result<Vec<Link>, PluginError>>()?))
 }
@@ -194,7 +190,7 @@ pub fn check(
     said: &PluginConfigurations,
 ) -> Result<(), PluginError> {
     for row in chosen(enabled, disabled)? {
-        if let Some(Build::Configured(build)) = &row.build {
+        if let Build::Configured(build) = &row.build {
             build(env, said).map_err(|why| PluginError::Unconfigured { name: row.name, why })?;
         }
     }
@@ -204,10 +200,8 @@ pub fn check(
 fn chosen(enabled: &[String], disabled: &[String]) -> Result<Vec<&'static Row>, PluginError> {
     for (flag, names) in [("enable", enabled), ("disable", disabled)] {
         for name in names {
-            let row = ROWS.iter().find(|row| row.name == name.as_str());
-            let row = row.ok_or_else(|| PluginError::Unknown { flag, name: name.clone() })?;
-            if row.build.is_none() && flag == "enable" {
-                return Err(PluginError::Absent(name.clone()));
+            if !ROWS.iter().any(|row| row.name == name.as_str()) {
+                return Err(PluginError::Unknown { flag, name: name.clone() });
             }
         }
     }
@@ -275,11 +269,6 @@ mod tests {
         for (enabled, disabled, why) in [
             (&["Odd"][..], &[][..], r#"enable-admission-plugins plugin "Odd" is unknown"#),
             (&[], &["odd"], r#"disable-admission-plugins plugin "odd" is unknown"#),
-            (
-                &["NodeDeclaredFeatureValidator"],
-                &[],
-                r#"enable-admission-plugins plugin "NodeDeclaredFeatureValidator" is not part of this server"#,
-            ),
             (
                 &["Priority"],
                 &["Priority"],

@@ -25,4 +25,6 @@ pub struct PluginParts<'a> {
     pub configurations: &'a PluginConfigurations,
     pub namespaces: Arc<dyn Namespaces>,
     pub kinds: Arc<dyn Kinds>,
+    /// Whether nodes declare features: the gate NodeDeclaredFeatures.
+    pub nodes_declare_features: bool,
 }

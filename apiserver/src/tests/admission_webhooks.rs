@@ -394,6 +394,7 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
         configurations: &Default::default(),
         namespaces: plugin_registry.clone(),
         kinds: plugin_registry,
+        nodes_declare_features: true,
     };
     let caller = admission::dynamic::webhooks::calling::Caller::new(
         &parts,

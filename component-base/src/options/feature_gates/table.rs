@@ -233,7 +233,9 @@ pub const KUBERNETES: &[Gate] = &[
     beta("MutablePodResourcesForSuspendedJobs", true),
     beta("MutableSchedulingDirectivesForSuspendedJobs", true),
     ga("NFTablesProxyMode").locked(),
-    beta("NodeDeclaredFeatures", true).serves("`status.declaredFeatures` of nodes"),
+    beta("NodeDeclaredFeatures", true).serves(
+        "`status.declaredFeatures` of nodes, and the refusal of changes of pods that need what their node lacks",
+    ),
     ga("NodeInclusionPolicyInPodTopologySpread").locked(),
     ga("NodeLogQuery").locked(),
     ga("NodeSwap").locked(),
