@@ -116,7 +116,7 @@ fn survive(seed: u64) -> Run<()> {
         let profile = all_faults(nodes_to_lose);
         let user = User::new(simulation, nodes);
         let work = async {
-            roll_out(simulation, "web", 20).await;
+            roll_out(simulation, "web", 16).await;
             user.work(FAULT_PHASE - Duration::from_secs(60)).await;
         };
         futures::join!(work, simulation.inject_faults(profile, FAULT_PHASE));

@@ -125,12 +125,13 @@ impl<'a> User<'a> {
     pub async fn work(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
         self.create("apps", "deployments", self.new_deployment("steady-0", true)).await;
-        self.create("storage.k8s.io", "storageclasses", storage_class()).await;
+        self.create_scaled_and_attached(1).await;
         for number in 0..NAMES {
             self.create("", "persistentvolumes", kept_volume(&format!("kept-{number}"))).await;
         }
         self.create("apps", "statefulsets", self.new_stateful_set("db-0")).await;
         self.repeat_until(end, async || self.act().await).await;
+        self.settle_load();
         self.uncordon_all().await;
     }
 
@@ -169,7 +170,7 @@ impl<'a> User<'a> {
     async fn act(&self) {
         let (random, number) = (&self.random, self.random.below(NAMES));
         let (app, work, data) = (format!("app-{number}"), format!("work-{number}"), format!("data-{number}"));
-        match random.below(23) {
+        match random.below(26) {
             0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
             3 => self.create("", "services", self.new_service(&app)).await,
             4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
@@ -190,6 +191,7 @@ impl<'a> User<'a> {
             }
             17..=19 => self.act_on_stateful_sets().await,
             20 | 21 => self.act_on_daemons().await,
+            22..=24 => self.act_on_scaled_and_attached(1).await,
             _ => self.cordon().await,
         }
     }

@@ -41,24 +41,34 @@ impl User<'_> {
     /// Works on autoscalers and on pods with claims for some time. Every claim and every target is there in the end.
     pub async fn scale_and_attach(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
-        for object in MetricsSource::registration() {
-            self.create_any(&object).await;
-        }
-        self.create_any(&storage_class()).await;
-        for number in 0..NAMES {
-            self.create("", "persistentvolumeclaims", claim(&format!("disk-{number}"), "disks")).await;
-            self.create("apps", "deployments", deployment(&format!("scaled-{number}"), 2, "web:1")).await;
-            self.create_any(&autoscaler(&format!("scaled-{number}"), 1, 5)).await;
-        }
-        self.repeat_until(end, async || self.act_on_scaled_and_attached().await).await;
-        self.simulation.metrics.set(LOAD, "25");
+        self.create_scaled_and_attached(NAMES).await;
+        self.repeat_until(end, async || self.act_on_scaled_and_attached(NAMES).await).await;
+        self.settle_load();
         self.uncordon_all().await;
         self.simulation.env().sleep(LONGEST_PAUSE).await;
     }
 
-    async fn act_on_scaled_and_attached(&self) {
+    /// Sets the load to a value that every autoscaler can follow.
+    pub(super) fn settle_load(&self) {
+        self.simulation.metrics.set(LOAD, "25");
+    }
+
+    /// Creates so many claims, and targets with their autoscalers, and registers the server of the metric.
+    pub(super) async fn create_scaled_and_attached(&self, names: usize) {
+        for object in MetricsSource::registration() {
+            self.create_any(&object).await;
+        }
+        self.create_any(&storage_class()).await;
+        for number in 0..names {
+            self.create("", "persistentvolumeclaims", claim(&format!("disk-{number}"), "disks")).await;
+            self.create("apps", "deployments", deployment(&format!("scaled-{number}"), 2, "web:1")).await;
+            self.create_any(&autoscaler(&format!("scaled-{number}"), 1, 5)).await;
+        }
+    }
+
+    pub(super) async fn act_on_scaled_and_attached(&self, names: usize) {
         let random = &self.random;
-        let number = random.below(NAMES);
+        let number = random.below(names);
         let (scaled, disk) = (format!("scaled-{number}"), format!("disk-{number}"));
         match random.below(12) {
             0..=3 => self.simulation.metrics.set(LOAD, ["-1", "0", "3", "15", "27", "40", "70"][random.below(7)]),
