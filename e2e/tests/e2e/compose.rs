@@ -22,13 +22,15 @@ struct Stack<'a> {
     engine: &'a Engine,
     clone: &'a Path,
     files: &'a [&'a str],
+    /// True if the nodes are machines of the cloud, whose services run too.
+    has_cloud: bool,
     port: u16,
 }
 
 impl<'a> Stack<'a> {
     /// Builds and starts everything, and waits until kubectl sees three ready nodes.
-    fn up(engine: &'a Engine, clone: &'a Path, files: &'a [&'a str]) -> Self {
-        let stack = Self { engine, clone, files, port: free_ports() };
+    fn up(engine: &'a Engine, clone: &'a Path, files: &'a [&'a str], has_cloud: bool) -> Self {
+        let stack = Self { engine, clone, files, has_cloud, port: free_ports() };
         stack.compose("up --detach --build");
         wait::until("three nodes are ready", || {
             let nodes = stack.kubectl().run("get nodes --no-headers");
@@ -46,8 +48,10 @@ impl<'a> Stack<'a> {
         command
             .current_dir(self.clone)
             .env("ORRERY_PORT", self.port.to_string())
+            .env("ORRERY_CLOUD_PROVIDER", if self.has_cloud { "external" } else { "" })
             .arg(format!("--project-name={PROJECT}"))
             .args(self.files.iter().map(|file| format!("--file={file}")))
+            .args(self.has_cloud.then_some("--profile=cloud"))
             .args(line.split_whitespace());
         command
     }
@@ -102,7 +106,7 @@ fn the_compose_file() {
     let clone = clone(&data);
     base_images::make(&engine, crate::program(), &clone, &data);
 
-    let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
+    let stack = Stack::up(&engine, &clone, &ONE_MEMBER, false);
     only_the_apiserver_reaches_etcd(&stack);
     let services =
         ["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "metrics-server", "node-0", "node-1"];
@@ -118,9 +122,10 @@ fn the_compose_file() {
     a_service_has_too_little_memory(&stack);
     drop(stack);
 
-    let stack = Stack::up(&engine, &clone, &THREE_MEMBERS);
-    nothing_is_root(&stack, &["etcd", "etcd-1", "etcd-2"]);
+    let stack = Stack::up(&engine, &clone, &THREE_MEMBERS, true);
+    nothing_is_root(&stack, &["etcd", "etcd-1", "etcd-2", "cloud-sim", "cloud-controller-manager"]);
     a_member_is_cut_off(&stack);
+    the_nodes_are_machines_of_the_cloud(&stack);
 }
 
 /// Copies the working tree, as a fresh clone has it.
@@ -278,4 +283,22 @@ fn a_member_is_cut_off(stack: &Stack<'_>) {
         kubectl.ok(&format!("get configmap without-{member}"));
     }
     deploys(stack);
+}
+
+fn the_nodes_are_machines_of_the_cloud(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    for node in ["node-0", "node-1", "node-2"] {
+        let fields = r"{.spec.providerID} {.metadata.labels.topology\.kubernetes\.io/zone}";
+        let told = kubectl.ok_args(&["get", "node", node, "-o", &format!("jsonpath={fields}")]);
+        assert!(told.starts_with(&format!("orrery://{node} ")) && !told.ends_with(' '), "{told}");
+    }
+    kubectl.ok("expose deployment web --name=front --port=80 --type=LoadBalancer");
+    kubectl.ok("wait --for=jsonpath={.status.loadBalancer.ingress[0].ip} service/front --timeout=60s");
+    let machines = stack.compose(
+        "run --rm -T admin cloud lb --kubeconfig=/pki/admin/kubeconfig --cloud-server=https://cloud-sim:10300",
+    );
+    let address = kubectl.ok("get service front -o jsonpath={.status.loadBalancer.ingress[0].ip}");
+    assert!(machines.contains(&address), "{address} is not in {machines}");
+    // The finalizer goes when the load balancer has gone.
+    kubectl.ok("delete service front --timeout=60s");
 }
