@@ -43,6 +43,24 @@ impl Error {
         self.status().map_or(0, |status| status.code)
     }
 
+    /// Returns why the server cannot be reached, worded as Go's clients word it.
+    pub fn in_gos_words(&self, authority: &str) -> String {
+        let text = self.to_string();
+        let says = |what: &str| text.contains(what);
+        if says("onnection refused") {
+            format!("dial tcp {authority}: connect: connection refused")
+        } else if says("dns error") || says("failed to lookup") {
+            let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+            format!("dial tcp: lookup {host}: no such host")
+        } else if says("UnknownIssuer") || says("BadSignature") {
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
+        } else if let Some((_, why)) = text.split_once("invalid peer certificate: ") {
+            format!("tls: failed to verify certificate: x509: {why}")
+        } else {
+            text
+        }
+    }
+
     pub fn is_not_found(&self) -> bool {
         self.has_reason("NotFound")
     }
@@ -133,6 +151,28 @@ mod tests {
         let empty = Error::from_answer(StatusCode::NOT_FOUND, b"");
         assert!(empty.is_not_found());
         assert_eq!(empty.to_string(), "404 Not Found");
+    }
+
+    #[test]
+    fn unreachable_servers_are_told_in_gos_words() {
+        for (text, expected) in [
+            (
+                "GET /x: a:1: client error (Connect): tcp connect error: Connection refused (os error 111)",
+                "dial tcp a:1: connect: connection refused",
+            ),
+            (
+                "GET /x: a:1: client error (Connect): invalid peer certificate: UnknownIssuer",
+                "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            ),
+            (
+                "client error (Connect): invalid peer certificate: certificate not valid for name \"a\"",
+                "tls: failed to verify certificate: x509: certificate not valid for name \"a\"",
+            ),
+            ("GET /x: a:1: connection closed", "GET /x: a:1: connection closed"),
+        ] {
+            let error = Error::Transport(text.to_owned());
+            assert_eq!(error.in_gos_words("a:1"), expected);
+        }
     }
 
     #[test]

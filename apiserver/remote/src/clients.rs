@@ -182,49 +182,13 @@ impl From<DialError> for CallError {
 
 /// Returns the error for a server that cannot be reached, worded as Go's clients word it.
 pub fn unreachable(authority: &str, error: &client::Error) -> CallError {
-    let text = error.to_string();
-    let says = |what: &str| text.contains(what);
-    CallError::Unreachable(if says("onnection refused") {
-        format!("dial tcp {authority}: connect: connection refused")
-    } else if says("dns error") || says("failed to lookup") {
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        format!("dial tcp: lookup {host}: no such host")
-    } else if says("UnknownIssuer") || says("BadSignature") {
-        "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
-    } else if says("invalid peer certificate") {
-        let (_, why) = text.split_once("invalid peer certificate: ").unwrap_or(("", &text));
-        format!("tls: failed to verify certificate: x509: {why}")
-    } else {
-        text
-    })
+    CallError::Unreachable(error.in_gos_words(authority))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn errors_are_worded_as_clients_know_them() {
-        for (text, expected) in [
-            (
-                "GET /x: a:1: client error (Connect): tcp connect error: Connection refused (os error 111)",
-                "dial tcp a:1: connect: connection refused",
-            ),
-            (
-                "GET /x: a:1: client error (Connect): invalid peer certificate: UnknownIssuer",
-                "tls: failed to verify certificate: x509: certificate signed by unknown authority",
-            ),
-            (
-                "client error (Connect): invalid peer certificate: certificate not valid for name \"a\"",
-                "tls: failed to verify certificate: x509: certificate not valid for name \"a\"",
-            ),
-            ("GET /x: a:1: connection closed", "GET /x: a:1: connection closed"),
-        ] {
-            let error = client::Error::Transport(text.to_owned());
-            assert_eq!(unreachable("a:1", &error).to_string(), expected);
-        }
-    }
 
     #[test]
     fn a_bundle_is_base64_of_pem() {
