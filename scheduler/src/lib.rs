@@ -1,7 +1,7 @@
 //! The scheduler assigns a node to every pod.
 //!
 //! Corresponds to pkg/scheduler. Read first: `framework/src/cycle.rs`, then the plugins. `queue` orders the pods, `binding`
-//! returns what to write, and `scheduler` connects them.
+//! returns what to write, `extenders` asks HTTP services, and `scheduler` connects them.
 
 // The process.
 pub mod config;
@@ -11,6 +11,7 @@ pub mod scheduler;
 
 pub mod queue;
 pub mod binding;
+pub mod extenders;
 
 // What the crates below offer to plugins outside this repository.
 pub use scheduling_framework as framework;

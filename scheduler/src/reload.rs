@@ -4,6 +4,7 @@
 
 use crate::Config;
 use crate::config::aggregate;
+use crate::extenders::Extenders;
 use crate::scheduler::registry;
 use client::{Client, Informers};
 use component_base::lifecycle::Hangups;
@@ -13,12 +14,14 @@ use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Makes the profiles of a configuration on trial, with informers that never start.
+/// Makes the profiles and extenders of a configuration on trial, with informers that never start.
 pub fn check(config: &Config, client: &Client, register: &Register) -> Result<(), ConfigFileError> {
     let (informers, waiting_pods) = (Informers::new(client), WaitingPods::default());
     let handle = Handle { client, informers: &informers, env: client.env(), waiting_pods: &waiting_pods };
-    let assembled = Profiles::assemble(&config.settings.configuration, &registry(&handle, register));
-    assembled.map(drop).map_err(|errors| ConfigFileError::Invalid {
+    let configuration = &config.settings.configuration;
+    let assembled = Profiles::assemble(configuration, &registry(&handle, register));
+    let connected = assembled.and_then(|_| Extenders::new(client.env(), &configuration.extenders));
+    connected.map(drop).map_err(|errors| ConfigFileError::Invalid {
         path: config.config_file.clone().unwrap_or_default(),
         message: format!("initializing profiles: {}", aggregate(&errors)),
     })

@@ -6,6 +6,8 @@
 mod event_handlers;
 
 use crate::binding;
+use crate::extenders::Extenders;
+use crate::extenders::cycle::{CycleError, schedule_one};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
@@ -22,7 +24,7 @@ use scheduler_plugins::volume_binding::{self, VolumeBinding};
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::configuration::Configuration;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
-use scheduling_framework::cycle::{self, Rotation};
+use scheduling_framework::cycle::Rotation;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
     BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
@@ -31,6 +33,7 @@ use scheduling_framework::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::Instrument;
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
@@ -42,6 +45,7 @@ pub struct Scheduler {
     client: Client,
     registry: Registry,
     profiles: Mutex<Arc<Profiles>>,
+    extenders: Mutex<Arc<Extenders>>,
     /// Recorders by the scheduler name that their events have.
     recorders: Mutex<BTreeMap<String, Recorder>>,
     queue: SharedQueue,
@@ -56,6 +60,7 @@ pub struct Scheduler {
 struct Attempt {
     queued: QueuedPod,
     profile: Arc<Profile>,
+    extenders: Arc<Extenders>,
     recorder: Recorder,
 }
 
@@ -109,12 +114,14 @@ impl Scheduler {
         let handle = Handle { client, informers, env, waiting_pods: &waiting_pods };
         let registry = registry(&handle, register);
         let profiles = Arc::new(Profiles::assemble(configuration, &registry)?);
+        let extenders = Arc::new(Extenders::new(env, &configuration.extenders)?);
         let scheduler = Arc::new(Self {
             env: env.clone(),
             client: client.clone(),
             queue: SharedQueue::new(env, profiles.clone()),
             registry,
             profiles: Mutex::new(profiles),
+            extenders: Mutex::new(extenders),
             recorders: Mutex::default(),
             cache: Mutex::default(),
             waiting_pods,
@@ -142,17 +149,21 @@ impl Scheduler {
             };
             let Some(queued) = queued else { return };
             self.schedule(queued, &mut snapshot, &mut rotation).await;
-            // A decision does not await anything: the informers' tasks run in between.
+            // A decision without extenders does not await anything: the informers' tasks run in between.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Replaces the profiles. Pods that are being bound keep theirs. Pods whose scheduler name is new enter the queue.
+    /// Replaces the profiles and extenders. Pods that are being bound keep theirs. Pods whose scheduler name is new enter the
+    /// queue.
     fn reconfigure(&self, configuration: &Configuration) {
-        let profiles = match Profiles::assemble(configuration, &self.registry) {
-            Ok(profiles) => Arc::new(profiles),
+        let extenders = Extenders::new(&self.env, &configuration.extenders);
+        let assembled = extenders.and_then(|some| Ok((some, Profiles::assemble(configuration, &self.registry)?)));
+        let (extenders, profiles) = match assembled {
+            Ok((extenders, profiles)) => (Arc::new(extenders), Arc::new(profiles)),
             Err(errors) => return tracing::error!("the profiles stay as they are: {}", errors.join(", ")),
         };
+        *self.extenders.lock() = extenders;
         *self.profiles.lock() = profiles.clone();
         self.queue.with(|queue, now| {
             queue.reconfigure(profiles, now);
@@ -173,7 +184,8 @@ impl Scheduler {
     fn attempt(&self, queued: QueuedPod) -> Option<Attempt> {
         let profile = self.profiles.lock().of(&queued.info.pod)?.clone();
         let recorder = self.recorder(&profile.scheduler_name);
-        Some(Attempt { queued, profile, recorder })
+        let extenders = self.extenders.lock().clone();
+        Some(Attempt { queued, profile, extenders, recorder })
     }
 
     fn recorder(&self, scheduler_name: &str) -> Recorder {
@@ -196,14 +208,18 @@ impl Scheduler {
         self.cache.lock().update(snapshot);
         let nominated = self.queue.with(|queue, _| queue.nominated.clone());
         let (span, mut state) = (tracing::info_span!("schedule", pod = info.key), CycleState::default());
-        let decided = span.in_scope(|| {
-            cycle::schedule_one(&attempt.profile, &mut state, &info, snapshot, &nominated, rotation, &self.random)
-        });
+        let Attempt { profile, extenders, .. } = &attempt;
+        let (state_now, random) = (&mut state, &self.random);
+        let decided =
+            schedule_one(extenders, profile, state_now, &info, snapshot, &nominated, rotation, random).instrument(span);
+        let decided = decided.await;
         let permit = self.permit().await;
         let reserved = match decided {
             Ok(decision) => self.reserve(&attempt, &mut state, &decision.node).map(|()| decision.node),
-            Err(mut error) => {
-                let result = attempt.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
+            Err(CycleError::Extender(message)) => Err(Failure::error(message)),
+            Err(CycleError::NoFit(mut error)) => {
+                let mut result = profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
+                extenders.process_preemption(&info, snapshot, &mut result, &mut error).await;
                 let mut evictions = self.evictions(&info, &result, &nominated);
                 evictions.extend(result.writes);
                 Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) })
@@ -278,7 +294,7 @@ impl Scheduler {
                 self.permit().await
             }
         };
-        match self.write_binding(&attempt.profile, &info, &state, node, permit).await {
+        match self.write_binding(&attempt, &state, node, permit).await {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
@@ -287,20 +303,21 @@ impl Scheduler {
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
                 self.unreserve(&attempt.profile, &state, &info, node);
-                self.handle_failure(attempt, Failure::error(&error)).await;
+                self.handle_failure(attempt, Failure::error(error.to_string())).await;
             }
         }
     }
 
-    /// Runs the PreBind and Bind plugins. While PreBind plugins wait, for a volume perhaps, other pods may write.
+    /// Runs the PreBind plugins, and binds the pod by an extender or the Bind plugins. While PreBind plugins wait, for a volume
+    /// perhaps, other pods may write.
     async fn write_binding(
         &self,
-        profile: &Profile,
-        info: &PodInfo,
+        attempt: &Attempt,
         state: &CycleState,
         node: &str,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), BindError> {
+        let (profile, info) = (&attempt.profile, &*attempt.queued.info);
         let to_pre_bind = profile.to_pre_bind(state, info, node);
         let _permit = match to_pre_bind.is_empty() {
             true => permit,
@@ -313,7 +330,12 @@ impl Scheduler {
                 self.permit().await
             }
         };
-        profile.run_bind(info, node).await
+        match attempt.extenders.bind(info, node).await {
+            Some(bound) => bound.map_err(BindError::Extender)?,
+            None => profile.run_bind(info, node).await?,
+        }
+        profile.run_post_bind(info, node);
+        Ok(())
     }
 
     async fn permit(&self) -> OwnedSemaphorePermit {
@@ -395,10 +417,10 @@ impl Failure {
         }
     }
 
-    fn error(error: &BindError) -> Self {
+    fn error(message: String) -> Self {
         Self {
             reason: binding::SCHEDULER_ERROR,
-            message: error.to_string(),
+            message,
             rejected_by: BTreeSet::new(),
             nomination: Nomination::Clear,
             evictions: Vec::new(),

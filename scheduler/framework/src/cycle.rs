@@ -1,12 +1,12 @@
 //! The scheduling cycle: finds the node of a pod in a snapshot, or the reasons for which no node fits.
 //!
 //! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
-//! same decision.
+//! same decision. With extenders the scheduler runs the same steps, and asks the extenders in between.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::profile::TieBreak;
 use crate::pod_info::PodInfo;
-use crate::profile::PluginScores;
+use crate::profile::{Candidates, PluginScores};
 use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
 use component_base::rng::Random;
 use std::sync::Arc;
@@ -58,53 +58,92 @@ pub fn schedule_one(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Result<Decision, FitError> {
+    let candidates = pre_filter(profile, state, pod, snapshot)?;
+    let search = match nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
+        Some(node) => Search::of_one(node),
+        None => search(profile, state, pod, snapshot, nominated, rotation, &candidates, !profile.score.is_empty()),
+    };
+    let search = search.or_no_fit(snapshot)?;
+    let feasible = search.nodes();
+    let scores = score(profile, state, pod, snapshot, &feasible);
+    Ok(choose(profile, &feasible, search.evaluated, scores, rotation, random))
+}
+
+/// The nodes that pass all filters, and the rejections of others.
+pub struct Search<'a> {
+    pub feasible: Vec<&'a Arc<NodeInfo>>,
+    /// Number of nodes that were filtered.
+    pub evaluated: usize,
+    pub diagnosis: Diagnosis,
+}
+
+impl<'a> Search<'a> {
+    /// Returns the search that has ended at the first node.
+    pub fn of_one(node: &'a Arc<NodeInfo>) -> Self {
+        Self { feasible: vec![node], evaluated: 1, diagnosis: Diagnosis::default() }
+    }
+
+    /// Returns the search if it has found a node.
+    pub fn or_no_fit(self, snapshot: &Snapshot) -> Result<Self, FitError> {
+        match self.feasible.is_empty() {
+            true => Err(FitError::no_fit(snapshot.nodes().len(), self.diagnosis)),
+            false => Ok(self),
+        }
+    }
+
+    pub fn nodes(&self) -> Vec<&'a NodeInfo> {
+        self.feasible.iter().map(|node| &***node).collect()
+    }
+}
+
+/// Runs the PreFilter plugins. Returns the nodes that are left to filter.
+pub fn pre_filter(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+) -> Result<Candidates, FitError> {
     if snapshot.nodes().is_empty() {
         return Err(FitError::NoNodes);
     }
-    let (feasible, evaluated) = find_feasible(profile, state, pod, snapshot, nominated, rotation)?;
-    let feasible: Vec<&NodeInfo> = feasible.iter().map(|node| &***node).collect();
-    let scores = match feasible.len() {
-        1 => Vec::new(),
-        _ => profile.run_score(state, pod, snapshot, &feasible),
-    };
-    let chosen = match profile.tie_break {
-        TieBreak::Random => select_host(feasible.len(), &scores, random),
-        TieBreak::RoundRobin => select_next_host(&feasible, &scores, rotation),
-    };
-    let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
-    Ok(Decision { node: feasible[chosen].clone(), evaluated, feasible, scores })
+    let no_fit = |rejection| FitError::no_fit(snapshot.nodes().len(), Diagnosis::before_filters(rejection));
+    profile.run_pre_filter(state, pod, snapshot).map_err(no_fit)
 }
 
-/// Returns the nodes that pass all filters, up to a sufficient number, and the number of nodes that were filtered.
-fn find_feasible<'a>(
+/// Returns the node that preemption has nominated, if the pod fits there now.
+pub fn nominated_node<'a>(
     profile: &Profile,
-    state: &mut CycleState,
+    state: &CycleState,
+    pod: &PodInfo,
+    snapshot: &'a Snapshot,
+    nominated: &Nominated,
+    candidates: &Candidates,
+) -> Option<&'a Arc<NodeInfo>> {
+    let node = snapshot.get(pod.nominated_node_name())?;
+    let is_candidate = candidates.names.as_ref().is_none_or(|names| names.contains(node.name()));
+    (is_candidate && passes_filters(profile, state, pod, node, nominated).is_ok()).then_some(node)
+}
+
+/// Finds the nodes that pass all filters, up to a sufficient number. One is enough if nobody compares them.
+pub fn search<'a>(
+    profile: &Profile,
+    state: &CycleState,
     pod: &PodInfo,
     snapshot: &'a Snapshot,
     nominated: &Nominated,
     rotation: &mut Rotation,
-) -> Result<(Vec<&'a Arc<NodeInfo>>, usize), FitError> {
-    let all_nodes = snapshot.nodes().len();
-    let candidates = profile
-        .run_pre_filter(state, pod, snapshot)
-        .map_err(|rejection| FitError::no_fit(all_nodes, Diagnosis::before_filters(rejection)))?;
-    // The node that preemption has nominated comes first.
-    if let Some(node) = snapshot.get(pod.nominated_node_name())
-        && candidates.names.as_ref().is_none_or(|names| names.contains(node.name()))
-        && passes_filters(profile, state, pod, node, nominated).is_ok()
-    {
-        return Ok((vec![node], 1));
-    }
+    candidates: &Candidates,
+    compared: bool,
+) -> Search<'a> {
     let nodes: Vec<&Arc<NodeInfo>> = match &candidates.names {
         None => snapshot.nodes().iter().collect(),
         Some(names) => names.iter().filter_map(|name| snapshot.get(name)).collect(),
     };
     let plugins = candidates.restricted_by.iter().copied().collect();
     let mut diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
-    // Without scores, all nodes are equal.
-    let enough = match profile.score.is_empty() {
-        true => 1,
-        false => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, nodes.len()),
+    let enough = match compared {
+        false => 1,
+        true => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, nodes.len()),
     };
     let (mut feasible, mut evaluated) = (Vec::new(), 0);
     for offset in 0..nodes.len() {
@@ -121,8 +160,39 @@ fn find_feasible<'a>(
             break;
         }
     }
-    rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
-    if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
+    rotation.next_start = (rotation.next_start + evaluated) % snapshot.nodes().len();
+    Search { feasible, evaluated, diagnosis }
+}
+
+/// Scores the nodes. A single one needs no score.
+pub fn score(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    feasible: &[&NodeInfo],
+) -> Vec<PluginScores> {
+    match feasible.len() {
+        1 => Vec::new(),
+        _ => profile.run_score(state, pod, snapshot, feasible),
+    }
+}
+
+/// Chooses a node with the highest score.
+pub fn choose(
+    profile: &Profile,
+    feasible: &[&NodeInfo],
+    evaluated: usize,
+    scores: Vec<PluginScores>,
+    rotation: &mut Rotation,
+    random: &Random,
+) -> Decision {
+    let chosen = match profile.tie_break {
+        TieBreak::Random => select_host(feasible.len(), &scores, random),
+        TieBreak::RoundRobin => select_next_host(feasible, &scores, rotation),
+    };
+    let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
+    Decision { node: feasible[chosen].clone(), evaluated, feasible, scores }
 }
 
 /// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,

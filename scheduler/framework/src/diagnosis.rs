@@ -57,6 +57,13 @@ impl FitError {
         Self::no_fit(1, Diagnosis { rejections, plugins, ..Diagnosis::default() })
     }
 
+    /// Replaces the message of the PostFilter plugins.
+    pub fn set_post_filter_message(&mut self, message: &str) {
+        if let FitError::NoFit { post_filter_message, .. } = self {
+            message.clone_into(post_filter_message);
+        }
+    }
+
     pub fn plugins(&self) -> BTreeSet<&'static str> {
         match self {
             FitError::NoNodes => BTreeSet::new(),

@@ -20,6 +20,7 @@ pub mod diagnosis;
 pub mod event;
 pub mod nominated;
 pub mod profile;
+pub mod preemption;
 
 // From a configuration to profiles.
 pub mod configuration;
@@ -55,6 +56,8 @@ use std::time::Duration;
 
 /// Highest score that a plugin gives a node, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
+/// Name of all extenders together, where others are plugins.
+pub const EXTENDER: &str = "Extender";
 
 pub trait Plugin: Send + Sync {
     fn name(&self) -> &'static str;
@@ -136,6 +139,8 @@ pub struct PostFilterResult {
     pub nomination: Nomination,
     /// Pods to evict.
     pub victims: Vec<Arc<PodInfo>>,
+    /// All nodes among which the plugin has chosen, for extenders that take part in preemption.
+    pub candidates: Vec<preemption::Candidate>,
     /// Other writes that may let the pod fit.
     pub writes: Vec<Action>,
     /// Message about why the plugin cannot help; empty after a nomination.
@@ -223,4 +228,7 @@ pub enum BindError {
     Plugin { point: &'static str, plugin: &'static str, message: String },
     #[error("no plugin binds this pod")]
     NoBinder,
+    /// An extender has not bound the pod; the text is its own.
+    #[error("{0}")]
+    Extender(String),
 }

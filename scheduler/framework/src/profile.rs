@@ -216,12 +216,14 @@ impl Profile {
     pub async fn run_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError> {
         for plugin in &self.bind {
             if let Some(bound) = plugin.bind(pod, node).await {
-                bound.map_err(|message| BindError::Plugin { point: "Bind", plugin: plugin.name(), message })?;
-                self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
-                return Ok(());
+                return bound.map_err(|message| BindError::Plugin { point: "Bind", plugin: plugin.name(), message });
             }
         }
         Err(BindError::NoBinder)
+    }
+
+    pub fn run_post_bind(&self, pod: &PodInfo, node: &str) {
+        self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
     }
 
     /// Returns true if the event may make a pod schedulable that these plugins have rejected.
@@ -232,7 +234,8 @@ impl Profile {
         event: &ClusterEvent,
     ) -> bool {
         let mut plugins = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
-        let forced = matches!(event, ClusterEvent::Forced { .. });
+        // Extenders give no hints, so any event may help.
+        let forced = matches!(event, ClusterEvent::Forced { .. }) || rejected_by.contains(EXTENDER);
         event.concerns(pod) && (forced || plugins.any(|plugin| plugin.may_become_schedulable(pod, event)))
     }
 }

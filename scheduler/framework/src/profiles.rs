@@ -4,6 +4,7 @@
 
 use super::{ClusterEvent, Profile, Registry, assembly};
 use crate::configuration::Configuration;
+use crate::configuration::extender::ignored_resources;
 use crate::configuration::profile::DEFAULT_SCHEDULER;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::Pod;
@@ -23,9 +24,10 @@ impl Profiles {
     /// Makes the plugins of all profiles, or returns everything that is wrong with them.
     pub fn assemble(configuration: &Configuration, registry: &Registry) -> Result<Self, Vec<String>> {
         let (mut by_name, mut errors) = (BTreeMap::new(), Vec::new());
+        let ignored = ignored_resources(&configuration.extenders);
         for profile in &configuration.profiles {
             let name = &profile.scheduler_name;
-            match assembly::assemble(profile, registry) {
+            match assembly::assemble(&profile.ignoring(&ignored), registry) {
                 Ok(mut assembled) => {
                     let percentage =
                         profile.percentage_of_nodes_to_score.or(configuration.percentage_of_nodes_to_score);

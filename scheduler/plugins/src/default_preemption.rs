@@ -8,17 +8,16 @@ use component_base::rng::Random;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
-use proto::kinds::jiff::Timestamp;
 use proto::meta::label_selector;
 use proto::meta::selector::Selector;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::DefaultPreemptionArgs;
 use scheduling_framework::cycle;
 use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::preemption::{self, Candidate, importance};
 use scheduling_framework::{
     Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Rejection,
 };
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,15 +29,6 @@ pub struct DefaultPreemption {
 }
 
 const NAME: &str = "DefaultPreemption";
-
-/// A node on which the pod would fit without the victims.
-struct Candidate {
-    node: String,
-    /// Victims, the highest priority first; never empty.
-    victims: Vec<Arc<PodInfo>>,
-    /// Number of victims that a disruption budget protects.
-    violations: usize,
-}
 
 /// A PodDisruptionBudget with its parsed selector.
 struct Budget {
@@ -58,9 +48,9 @@ impl PostFilter for DefaultPreemption {
             return Ok(PostFilterResult { message: format!("preemption: {reason}"), ..PostFilterResult::default() });
         }
         let (candidates, rejections) = self.candidates(failed);
-        if let Some(best) = choose(candidates) {
-            let nomination = Nomination::Node(best.node);
-            return Ok(PostFilterResult { nomination, victims: best.victims, ..PostFilterResult::default() });
+        if let Some(best) = preemption::choose(&candidates) {
+            let (nomination, victims) = (Nomination::Node(best.node.clone()), best.victims.clone());
+            return Ok(PostFilterResult { nomination, victims, candidates, ..PostFilterResult::default() });
         }
         let others = Some(Rejection::unresolvable(NAME, "Preemption is not helpful for scheduling"));
         let diagnosis = Diagnosis { rejections, others, ..Diagnosis::default() };
@@ -199,33 +189,4 @@ fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodI
         }
         is_protected
     })
-}
-
-/// Returns a sort key: the highest priority first, then the earliest start.
-fn importance(pod: &PodInfo) -> (Reverse<i32>, Timestamp, String) {
-    (Reverse(pod.priority), start_time(pod), pod.key.clone())
-}
-
-fn start_time(pod: &PodInfo) -> Timestamp {
-    pod.pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(Timestamp::MAX, |t| t.0)
-}
-
-/// Returns the best candidate. The first difference in this order decides:
-/// 1. fewer violated budgets;
-/// 2. a lower highest priority of the victims;
-/// 3. a lower sum of the victims' priorities;
-/// 4. fewer victims;
-/// 5. a later start of the earliest victim of the highest priority;
-/// 6. the order of the search.
-fn choose(candidates: Vec<Candidate>) -> Option<Candidate> {
-    let highest = |c: &Candidate| c.victims.first().map_or(i64::MIN, |v| i64::from(v.priority));
-    // Priorities may be negative. The shift makes them positive, so that the sum grows with every victim.
-    let sum =
-        |c: &Candidate| -> i64 { c.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum() };
-    let earliest = |c: &Candidate| {
-        let of_highest = c.victims.iter().filter(|v| i64::from(v.priority) == highest(c));
-        of_highest.map(|v| start_time(v)).min().unwrap_or(Timestamp::MIN)
-    };
-    let cost = |c: &Candidate| (c.violations, highest(c), sum(c), c.victims.len(), Reverse(earliest(c)));
-    candidates.into_iter().min_by_key(cost)
 }

@@ -1,6 +1,7 @@
 //! Tests the scheduler with a plugin that records its calls, over a small API server.
 
 use super::*;
+use crate::extenders::fixture::{Answer, Asked, serve};
 use async_trait::async_trait;
 use client_testing::FakeServer;
 use scheduler_plugins::fixture;
@@ -142,7 +143,10 @@ struct Running {
 impl Running {
     /// Starts a scheduler over two nodes and a pod.
     async fn start(fails_at: &'static str, pod: Value) -> Self {
-        let env = Env::simulated(1);
+        Self::start_with(Env::simulated(1), fails_at, pod, configuration("default-scheduler")).await
+    }
+
+    async fn start_with(env: Env, fails_at: &'static str, pod: Value, configuration: Arc<Configuration>) -> Self {
         let server = FakeServer::new(&env);
         for name in ["n1", "n2"] {
             let mut node = serde_json::to_value(&*fixture::node(name, "a", json!({}))).unwrap();
@@ -160,7 +164,7 @@ impl Running {
             let plugin = Recording { calls: recorded.clone(), fails_at };
             registry.add(NAME, move |_| Ok(plugin.clone().points()));
         });
-        let (sender, receiver) = watch::channel(configuration("default-scheduler"));
+        let (sender, receiver) = watch::channel(configuration);
         let scheduler = Scheduler::new(&informers, &sender.borrow(), &register).unwrap();
         informers.start();
         assert!(informers.synced().await);
@@ -233,4 +237,59 @@ async fn pods_wait_for_a_profile_with_their_scheduler_name() {
     running.configuration.send_replace(configuration("other"));
     running.settle().await;
     assert!(running.calls().ends_with("Bind n2, PostBind n2"), "{}", running.calls());
+}
+
+/// Starts a scheduler with an extender that has these verbs and answers.
+async fn start_extended(verbs: Value, answers: &[(&str, Answer)]) -> (Running, Asked) {
+    let env = Env::simulated(1);
+    let asked = serve(&env, answers);
+    let mut extender = json!({"urlPrefix": "http://a", "httpTimeout": "100ms"});
+    fixture::merge(&mut extender, verbs);
+    let extenders = vec![serde_json::from_value(extender).unwrap()];
+    let configuration = Configuration { extenders, ..(*configuration("default-scheduler")).clone() };
+    let running = Running::start_with(env, "", pod("default-scheduler"), Arc::new(configuration)).await;
+    (running, asked)
+}
+
+/// Returns the reason and the message of the pod's condition.
+fn condition(running: &Running) -> (Value, Value) {
+    let condition = running.server.list("pods")[0]["status"]["conditions"][0].clone();
+    (condition["reason"].clone(), condition["message"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_event_lets_an_extender_that_rejected_a_pod_judge_it_again() {
+    let answer = json!({"FailedNodes": {"n1": "too warm", "n2": "too warm"}});
+    let (running, asked) = start_extended(json!({"filterVerb": "f"}), &[("http://a/f", Answer::Json(answer))]).await;
+    assert_eq!(condition(&running), (json!("Unschedulable"), json!("0/2 nodes are available: 2 too warm.")));
+    running.env.sleep(Duration::from_secs(30)).await;
+    assert_eq!(asked.lock().len(), 1, "nothing has happened");
+    let mut node = running.server.list("nodes")[0].clone();
+    node["metadata"]["labels"]["cooled"] = json!("true");
+    running.server.put("nodes", node);
+    running.settle().await;
+    assert_eq!(asked.lock().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_backs_off_while_its_extender_does_not_answer() {
+    let (running, asked) = start_extended(json!({"filterVerb": "f"}), &[("http://a/f", Answer::Never)]).await;
+    let why = r#"Post "http://a/f": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"#;
+    assert_eq!(condition(&running), (json!("SchedulerError"), json!(why)));
+    running.env.sleep(Duration::from_secs(8)).await;
+    // The back-off is 1 s, 2 s, 4 s.
+    assert_eq!(asked.lock().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extender_that_binds_replaces_the_bind_plugins() {
+    let bind = |answer: Value| async move {
+        start_extended(json!({"bindVerb": "bind"}), &[("http://a/bind", Answer::Json(answer))]).await
+    };
+    let (running, asked) = bind(json!({})).await;
+    assert!(running.calls().ends_with("PreBind n2, PostBind n2"), "{}", running.calls());
+    assert_eq!(asked.lock().len(), 1);
+    let (running, _) = bind(json!({"Error": "taken"})).await;
+    assert!(running.calls().contains("PreBind n2, Unreserve n2"), "{}", running.calls());
+    assert_eq!(condition(&running), (json!("SchedulerError"), json!("taken")));
 }

@@ -68,6 +68,12 @@ pub struct ManagedResource {
     pub ignored_by_scheduler: bool,
 }
 
+/// Returns the resources that extenders manage and that NodeResourcesFit leaves to them.
+pub fn ignored_resources(extenders: &[Extender]) -> Vec<&str> {
+    let managed = extenders.iter().flat_map(|extender| &extender.managed_resources);
+    managed.filter(|resource| resource.ignored_by_scheduler).map(|resource| resource.name.as_str()).collect()
+}
+
 /// Adds what is wrong with all extenders together to `errors`.
 pub fn validate(extenders: &[Extender], errors: &mut Vec<FieldError>) {
     let mut managed = BTreeSet::new();

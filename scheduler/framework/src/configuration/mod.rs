@@ -152,8 +152,7 @@ impl Configuration {
 
     /// Returns the fields that were given and have no effect.
     pub fn without_effect(fields: &BTreeMap<&'static str, Value>) -> impl Iterator<Item = &'static str> {
-        let ignored =
-            ["parallelism", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling", "extenders"];
+        let ignored = ["parallelism", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling"];
         let given = ignored.into_iter().filter(|name| fields.contains_key(name));
         given.collect::<Vec<_>>().into_iter()
     }

@@ -81,6 +81,16 @@ impl ProfileConfiguration {
         config.map_or(&Value::Null, |config| &config.args)
     }
 
+    /// Returns the profile with these resources in place of the `ignoredResources` of NodeResourcesFit.
+    pub fn ignoring(&self, resources: &[&str]) -> Self {
+        let mut profile = self.clone();
+        let fit = profile.plugin_config.iter_mut().find(|config| config.name == "NodeResourcesFit");
+        if let Some(fit) = fit.filter(|_| !resources.is_empty()) {
+            fit.args["ignoredResources"] = json!(resources);
+        }
+        profile
+    }
+
     pub fn validate(&self, path: &str, errors: &mut Vec<FieldError>) {
         if self.scheduler_name.is_empty() {
             errors.push(FieldError::required(format!("{path}.schedulerName"), ""));
