@@ -30,6 +30,7 @@ mod disk;
 mod dual_stack;
 mod encryption;
 mod every_verb;
+mod extenders;
 mod faulty_proxy;
 mod feature_gates;
 mod flood;
