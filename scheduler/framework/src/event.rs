@@ -6,6 +6,7 @@ use crate::cache::NodeInfo;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
 use proto::kinds::api::resource::v1::ResourceClaim;
+use proto::kinds::metav1::ObjectMeta;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -76,14 +77,23 @@ impl ClusterEvent {
         matches!(self, ClusterEvent::PodUpdated { old, new } if part(old) != part(new))
     }
 
-    /// Returns false for an update of another pod in the queue.
+    /// Returns false for an update of another pod in the queue, and for one of the status alone, which the scheduler writes.
     pub fn concerns(&self, pod: &PodInfo) -> bool {
         match self {
-            ClusterEvent::PodUpdated { new, .. } => new.uid() == pod.uid(),
+            ClusterEvent::PodUpdated { old, new } => new.uid() == pod.uid() && is_changed_beside_status(old, new),
             ClusterEvent::Forced { uid } => uid == pod.uid(),
             _ => true,
         }
     }
+}
+
+/// Corresponds to isPodUpdated of pkg/scheduler/backend/queue.
+fn is_changed_beside_status(old: &PodInfo, new: &PodInfo) -> bool {
+    let meta = |pod: &PodInfo| {
+        let all = pod.pod.metadata.clone();
+        ObjectMeta { resource_version: None, generation: None, managed_fields: None, ..all }
+    };
+    old.pod.spec != new.pod.spec || meta(old) != meta(new)
 }
 
 /// Returns a node without pods, for queueing hints that filter it.

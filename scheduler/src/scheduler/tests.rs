@@ -276,8 +276,8 @@ async fn a_pod_backs_off_while_its_extender_does_not_answer() {
     let (running, asked) = start_extended(json!({"filterVerb": "f"}), &[("http://a/f", Answer::Never)]).await;
     let why = r#"Post "http://a/f": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"#;
     assert_eq!(condition(&running), (json!("SchedulerError"), json!(why)));
-    running.env.sleep(Duration::from_secs(8)).await;
-    // The back-off is 1 s, 2 s, 4 s.
+    running.env.sleep(Duration::from_secs(12)).await;
+    // The back-off is 1 s, 2 s, 4 s, 8 s.
     assert_eq!(asked.lock().len(), 4);
 }
 
