@@ -31,6 +31,7 @@ const NAMES_A_RESOURCE: Exceptions = &[
     ("apiserver/registry/src/escalation.rs", "roles and bindings give away permissions"),
     ("apiserver/registry/src/lookup.rs", "IPAddresses are reservations, ResourceQuotas are counted beside a write"),
     ("apiserver/registry/src/repair.rs", "compares Services with the addresses that they hold"),
+    ("apiserver/registry/src/repair/events.rs", "tells the owners of Services what the comparison finds"),
     ("apiserver/src/endpoints/container_choice.rs", "pods have containers, and run on a node"),
     ("apiserver/src/endpoints/eviction.rs", "an eviction asks the budgets of its pod"),
     ("apiserver/src/endpoints/mod.rs", "the URL of a Namespace has its name where others have their namespace"),

@@ -246,6 +246,7 @@ mod tests {
                 "DefaultIngressClass",
                 "PodTopologyLabels",
                 "PodGroupWorkloadExists",
+                "NodeDeclaredFeatureValidator",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",
