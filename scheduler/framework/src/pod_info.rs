@@ -68,8 +68,8 @@ impl PodInfo {
         Self {
             key: pod.key(),
             priority: spec.priority.unwrap_or(0),
-            requests: requests::pod_requests(spec),
-            non_zero_requests: requests::pod_non_zero_requests(spec),
+            requests: requests::scheduling_requests(&pod),
+            non_zero_requests: requests::scheduling_non_zero_requests(&pod),
             host_ports: host_ports(spec),
             required_affinity: with
                 .iter()

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/component-helpers/resource.PodRequests and to framework.Resource of pkg/scheduler.
 
-use proto::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use proto::kinds::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
 use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
@@ -75,10 +75,9 @@ impl Resources {
         }
     }
 
-    /// Replaces the amounts that the requests of the pod as a whole contain.
-    fn override_by(&mut self, other: &BTreeMap<String, WireQuantity>) {
-        let amounts = Self::of(Some(other));
-        for name in other.keys() {
+    /// Replaces the amounts of these resources, as far as a pod as a whole can request them.
+    fn override_by(&mut self, names: &BTreeMap<String, WireQuantity>, amounts: &Self) {
+        for name in names.keys() {
             match name.as_str() {
                 "cpu" => self.milli_cpu = amounts.milli_cpu,
                 "memory" => self.memory = amounts.memory,
@@ -120,56 +119,144 @@ impl SubAssign<&Resources> for Resources {
     }
 }
 
-/// Returns the requests of a pod: the sum of app containers and sidecars, or the larger need of an init container.
+/// Returns the requests that a pod specifies: the sum of app containers and sidecars, or the larger need of an init container.
 pub fn pod_requests(spec: &PodSpec) -> Resources {
-    requests_with(spec, &|container| requests_of(container.resources.as_ref()))
+    Requests { spec, status: &PodStatus::default(), assumed: Assumed::default() }.of_pod()
 }
 
-/// Returns the requests of a pod, with an assumed use for containers that have no request for CPU or memory.
-pub fn pod_non_zero_requests(spec: &PodSpec) -> Resources {
-    requests_with(spec, &|container| {
-        let mut requests = requests_of(container.resources.as_ref());
-        let asks =
-            |name| container.resources.as_ref().and_then(|r| r.requests.as_ref()).is_some_and(|r| r.contains_key(name));
-        if !asks("cpu") {
+/// Returns the requests of a pod for scheduling. While the pod is resized, each container counts with the largest of what
+/// is desired, what the node has allocated, and what is in effect. A resize that the node cannot do does not count.
+pub fn scheduling_requests(pod: &Pod) -> Resources {
+    of_pod(pod, Assumed::default())
+}
+
+/// Returns the requests of a pod for scheduling, with an assumed use for containers that have no request for CPU or memory.
+/// Where the pod as a whole has requests, only a resource that nobody requests is assumed.
+pub fn scheduling_non_zero_requests(pod: &Pod) -> Resources {
+    let requests = pod.spec.as_ref().and_then(|spec| Some((spec, spec.resources.as_ref()?.requests.as_ref()?)));
+    let Some((spec, of_pod_level)) = requests.filter(|(_, all)| all.keys().any(|name| is_pod_level(name))) else {
+        return of_pod(pod, Assumed { cpu: true, memory: true });
+    };
+    let named = |name: &str| {
+        let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        of_pod_level.contains_key(name)
+            || spec.overhead.as_ref().is_some_and(|overhead| overhead.contains_key(name))
+            || containers.any(|container| quantities(container).is_some_and(|all| all.contains_key(name)))
+    };
+    of_pod(pod, Assumed { cpu: !named("cpu"), memory: !named("memory") })
+}
+
+fn of_pod(pod: &Pod, assumed: Assumed) -> Resources {
+    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
+    let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
+    Requests { spec, status, assumed }.of_pod()
+}
+
+type Quantities = BTreeMap<String, WireQuantity>;
+
+fn quantities(container: &Container) -> Option<&Quantities> {
+    container.resources.as_ref()?.requests.as_ref()
+}
+
+/// Returns true if a pod as a whole can request the resource.
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Whether a use is assumed for containers without a request.
+#[derive(Clone, Copy, Default)]
+struct Assumed {
+    cpu: bool,
+    memory: bool,
+}
+
+/// The parts of a pod from which its requests follow.
+struct Requests<'a> {
+    spec: &'a PodSpec,
+    status: &'a PodStatus,
+    assumed: Assumed,
+}
+
+impl Requests<'_> {
+    /// Returns true if the node can never do the resize that the specification asks for.
+    fn is_resize_infeasible(&self) -> bool {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let pending = conditions.find(|condition| condition.type_ == "PodResizePending");
+        pending.is_some_and(|condition| condition.reason.as_deref() == Some("Infeasible"))
+    }
+
+    fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
+        let apps = self.status.container_statuses.iter().flatten();
+        apps.chain(self.status.init_container_statuses.iter().flatten()).find(|status| status.name == name)
+    }
+
+    fn of_container(&self, container: &Container) -> Resources {
+        let desired = quantities(container);
+        let status = self.container_status(&container.name).filter(|status| status.resources.is_some());
+        let in_effect = status.and_then(|status| status.resources.as_ref()?.requests.as_ref());
+        let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+        let desired = desired.filter(|_| status.is_none() || !self.is_resize_infeasible());
+        let mut requests = Resources::of(desired);
+        for quantities in [in_effect, allocated].into_iter().flatten() {
+            requests.raise_to(&Resources::of(Some(quantities)));
+        }
+        let asks = |name| [desired, in_effect, allocated].into_iter().flatten().any(|all| all.contains_key(name));
+        if self.assumed.cpu && !asks("cpu") {
             requests.milli_cpu = DEFAULT_MILLI_CPU;
         }
-        if !asks("memory") {
+        if self.assumed.memory && !asks("memory") {
             requests.memory = DEFAULT_MEMORY_BYTES;
         }
         requests
-    })
-}
-
-fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
-    Resources::of(resources.and_then(|r| r.requests.as_ref()))
-}
-
-fn requests_with(spec: &PodSpec, of: &dyn Fn(&Container) -> Resources) -> Resources {
-    let mut running = Resources::default();
-    for container in &spec.containers {
-        running += &of(container);
     }
-    // Init containers run one after another, each beside the sidecars that started before it.
-    let (mut sidecars, mut most) = (Resources::default(), Resources::default());
-    for container in spec.init_containers.iter().flatten() {
-        let mut stage = of(container);
-        if container.restart_policy.as_deref() == Some("Always") {
-            running += &stage;
-            sidecars += &stage;
-            stage = sidecars.clone();
-        } else {
-            stage += &sidecars;
+
+    /// Replaces the amounts that the pod as a whole requests.
+    fn override_by_pod_level(&self, requests: &mut Resources) {
+        let Some(desired) = self.spec.resources.as_ref().and_then(|r| r.requests.as_ref()) else { return };
+        let in_effect = self.status.resources.as_ref().and_then(|r| r.requests.as_ref());
+        let reported = [in_effect, self.status.allocated_resources.as_ref()];
+        if reported.iter().all(Option::is_none) || !desired.keys().any(|name| is_pod_level(name)) {
+            requests.override_by(desired, &Resources::of(Some(desired)));
+            return;
         }
-        most.raise_to(&stage);
+        let is_infeasible = self.is_resize_infeasible();
+        let mut amounts = if is_infeasible { Resources::default() } else { Resources::of(Some(desired)) };
+        for quantities in reported.into_iter().flatten() {
+            // The node reports the overhead as a part of the pod.
+            let mut reported = Resources::of(Some(quantities));
+            reported -= &Resources::of(self.spec.overhead.as_ref());
+            amounts.raise_to(&reported);
+        }
+        if !is_infeasible {
+            requests.override_by(desired, &amounts);
+        }
+        reported.into_iter().flatten().for_each(|quantities| requests.override_by(quantities, &amounts));
     }
-    running.raise_to(&most);
-    if let Some(requests) = spec.resources.as_ref().and_then(|r| r.requests.as_ref()) {
-        running.override_by(requests);
+
+    fn of_pod(&self) -> Resources {
+        let mut running = Resources::default();
+        for container in &self.spec.containers {
+            running += &self.of_container(container);
+        }
+        // Init containers run one after another, each beside the sidecars that started before it.
+        let (mut sidecars, mut most) = (Resources::default(), Resources::default());
+        for container in self.spec.init_containers.iter().flatten() {
+            let mut stage = self.of_container(container);
+            if container.restart_policy.as_deref() == Some("Always") {
+                running += &stage;
+                sidecars += &stage;
+                stage = sidecars.clone();
+            } else {
+                stage += &sidecars;
+            }
+            most.raise_to(&stage);
+        }
+        running.raise_to(&most);
+        self.override_by_pod_level(&mut running);
+        running += &Resources::of(self.spec.overhead.as_ref());
+        running.pods = 1;
+        running
     }
-    running += &Resources::of(spec.overhead.as_ref());
-    running.pods = 1;
-    running
 }
 
 #[cfg(test)]
@@ -221,9 +308,74 @@ mod tests {
 
     #[test]
     fn scoring_takes_silence_for_a_little() {
-        let spec: PodSpec = serde_json::from_value(json!({"containers": [{"name": "a"}, container("0")]})).unwrap();
-        let requests = pod_non_zero_requests(&spec);
-        assert_eq!((requests.milli_cpu, requests.memory), (DEFAULT_MILLI_CPU, 2 * DEFAULT_MEMORY_BYTES));
+        let of = |spec: Value| {
+            let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+            let requests = scheduling_non_zero_requests(&pod);
+            (requests.milli_cpu, requests.memory)
+        };
+        let containers = json!([{"name": "a"}, container("0")]);
+        assert_eq!(of(json!({"containers": containers})), (DEFAULT_MILLI_CPU, 2 * DEFAULT_MEMORY_BYTES));
+        let with = |requests: Value| json!({"containers": containers, "resources": {"requests": requests}});
+        // The pod as a whole has requests: only a resource that neither it nor a container names is assumed.
+        assert_eq!(of(with(json!({"memory": "1Gi"}))), (0, 1 << 30));
+        assert_eq!(of(with(json!({"cpu": "1"}))), (1000, 2 * DEFAULT_MEMORY_BYTES));
+    }
+
+    /// Cases of a resize, as "Resize CPU and Memory Resources assigned to Containers" describes them: the largest of the
+    /// desired, the allocated and the actual requests counts, and an infeasible resize does not.
+    #[test]
+    fn a_resize_counts_with_the_largest_of_desired_allocated_and_actual() {
+        let of = |desired: &str, allocated: Value, actual: Value, reason: &str| {
+            let mut status = json!({"name": "c"});
+            for (field, cpu) in [("allocatedResources", &allocated), ("resources", &actual)] {
+                if !cpu.is_null() {
+                    let amounts = json!({"cpu": cpu});
+                    status[field] = if field == "resources" { json!({"requests": amounts}) } else { amounts };
+                }
+            }
+            let conditions = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+            let status = json!({"containerStatuses": [status], "conditions": conditions});
+            let pod = json!({"spec": {"containers": [container(desired)]}, "status": status});
+            scheduling_requests(&serde_json::from_value::<Pod>(pod).unwrap()).milli_cpu
+        };
+        for (desired, allocated, actual, reason, expected) in [
+            ("1", Value::Null, Value::Null, "", 1000), // the node has said nothing yet
+            ("2", json!("1"), json!("1"), "", 2000),   // more is desired
+            ("1", json!("2"), json!("2"), "", 2000),   // less is desired, and the node has not begun
+            ("1", json!("1"), json!("2"), "", 2000),   // less is allocated, and not yet in effect
+            ("2", json!("2"), json!("1"), "", 2000),   // more is allocated, and not yet in effect
+            ("8", json!("1"), json!("1"), "Deferred", 8000), // it may be done later
+            ("8", json!("1"), json!("1"), "Infeasible", 1000),
+            ("8", json!("1"), json!("2"), "Infeasible", 2000),
+        ] {
+            assert_eq!(
+                of(desired, allocated.clone(), actual.clone(), reason),
+                expected,
+                "{desired} {allocated} {actual} {reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sidecar_is_resized_as_an_app_container_and_a_pod_level_request_too() {
+        let reported = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let status = json!({"containerStatuses": [reported("c", "2")], "initContainerStatuses": [reported("s", "3")]});
+        let spec = json!({"containers": [container("1")], "initContainers": [sidecar("1")]});
+        let of = |spec: &Value, status: &Value| {
+            let pod = json!({"spec": spec, "status": status});
+            scheduling_requests(&serde_json::from_value::<Pod>(pod).unwrap()).milli_cpu
+        };
+        assert_eq!(of(&spec, &status), 5000);
+        let whole = json!({"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}});
+        let infeasible = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+        for (status, expected) in [
+            (json!({}), 4250),
+            (json!({"resources": {"requests": {"cpu": "5250m"}}}), 5250),
+            (json!({"allocatedResources": {"cpu": "2250m"}}), 4250),
+            (json!({"allocatedResources": {"cpu": "2250m"}, "conditions": infeasible}), 2250),
+        ] {
+            assert_eq!(of(&whole, &status), expected, "{status}");
+        }
     }
 
     #[test]
