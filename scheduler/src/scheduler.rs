@@ -20,6 +20,7 @@ use scheduler_plugins::Sources;
 use scheduler_plugins::default_binder::DefaultBinder;
 use scheduler_plugins::default_selector::Workloads;
 use scheduler_plugins::dynamic_resources::{self, DynamicResources};
+use scheduler_plugins::storage::Storage;
 use scheduler_plugins::volume_binding::{self, VolumeBinding};
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::configuration::Configuration;
@@ -81,7 +82,11 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
         },
         volumes: VolumeBinding {
             args: Default::default(),
-            sources: volume_binding::Sources::new(informers, pods(informers).lister()),
+            sources: volume_binding::Sources::new(
+                pods(informers).lister(),
+                informers.of().lister(),
+                Storage::new(informers),
+            ),
             writer: Some((client.clone(), env.clone())),
         },
         devices: DynamicResources {

@@ -6,6 +6,7 @@ pub use scheduling_framework::fixture::{info, merge, node, pod, with_claims};
 
 use crate::default_selector::Workloads;
 use crate::dynamic_resources::{self, DeviceClasses, DynamicResources};
+use crate::storage::Storage;
 use crate::volume_binding::{self, VolumeBinding};
 use crate::{Sources, in_tree};
 use async_trait::async_trait;
@@ -56,18 +57,7 @@ pub struct Objects {
 
 impl Default for Objects {
     fn default() -> Self {
-        let sources = volume_binding::Sources {
-            pods: none(),
-            nodes: none(),
-            claims: none(),
-            volumes: none(),
-            classes: none(),
-            drivers: none(),
-            capacities: none(),
-            csi_nodes: none(),
-            attachments: none(),
-            assumed: Default::default(),
-        };
+        let sources = volume_binding::Sources::new(none(), none(), Storage::empty());
         let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
         let sources = dynamic_resources::Sources::of(none(), DeviceClasses::of([]), none());
         let devices = DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None };

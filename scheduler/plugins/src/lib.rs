@@ -21,6 +21,7 @@ pub mod priority_sort;
 pub mod resource_allocation;
 pub mod scheduling_gates;
 pub mod scoring_strategy;
+pub mod storage;
 pub mod taint_toleration;
 pub mod volume_binding;
 pub mod volume_restrictions;
@@ -28,6 +29,8 @@ pub mod volume_zone;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
+#[cfg(test)]
+mod affinity_tests;
 #[cfg(test)]
 mod cycle_tests;
 #[cfg(test)]
@@ -103,20 +106,19 @@ fn add_stateful(registry: &mut Registry, sources: &Sources) {
         let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p))
     });
-    let listers = sources.volumes.sources.clone();
+    let storage = sources.volumes.sources.storage.clone();
     registry.add("VolumeRestrictions", move |_| {
-        let plugin = volume_restrictions::VolumeRestrictions { claims: listers.claims.clone() };
+        let plugin = volume_restrictions::VolumeRestrictions { storage: storage.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p))
     });
-    let listers = sources.volumes.sources.clone();
+    let storage = sources.volumes.sources.storage.clone();
     registry.add("VolumeZone", move |_| {
-        let volume_binding::Sources { claims, volumes, classes, .. } = listers.clone();
-        made(volume_zone::VolumeZone { claims, volumes, classes }, |p, points| points.pre_filter(p).filter(p))
+        let plugin = volume_zone::VolumeZone { storage: storage.clone() };
+        made(plugin, |p, points| points.pre_filter(p).filter(p))
     });
-    let listers = sources.volumes.sources.clone();
+    let storage = sources.volumes.sources.storage.clone();
     registry.add("NodeVolumeLimits", move |_| {
-        let volume_binding::Sources { claims, volumes, classes, csi_nodes, attachments, .. } = listers.clone();
-        let plugin = node_volume_limits::NodeVolumeLimits { claims, volumes, classes, csi_nodes, attachments };
+        let plugin = node_volume_limits::NodeVolumeLimits { storage: storage.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p))
     });
     let devices = sources.devices.clone();

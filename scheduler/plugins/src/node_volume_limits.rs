@@ -3,12 +3,10 @@
 //! A CSINode says how many volumes of a driver a node can have. Volumes that the node has already cost nothing, whoever uses
 //! them. Corresponds to pkg/scheduler/framework/plugins/nodevolumelimits.
 
-use client::Lister;
+use crate::storage::{self, Storage};
 use component_helpers::volumes::csi_volume::CsiVolume;
 use component_helpers::volumes::{claims, pod_volumes};
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::kinds::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
@@ -16,20 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "NodeVolumeLimits";
 const TOO_MANY: &str = "node(s) exceed max volume count";
-/// Attachments by the node that they are for.
-pub const BY_NODE: &str = "nodeName";
-
-pub fn by_node(attachment: &VolumeAttachment) -> Vec<String> {
-    vec![attachment.spec.node_name.clone()]
-}
 
 pub struct NodeVolumeLimits {
-    pub claims: Lister<PersistentVolumeClaim>,
-    pub volumes: Lister<PersistentVolume>,
-    pub classes: Lister<StorageClass>,
-    pub csi_nodes: Lister<CSINode>,
-    /// With the index `BY_NODE`.
-    pub attachments: Lister<VolumeAttachment>,
+    pub storage: Storage,
 }
 
 impl NodeVolumeLimits {
@@ -40,21 +27,21 @@ impl NodeVolumeLimits {
     }
 
     fn volume(&self, pod: &PodInfo, claim: &str, is_ephemeral: bool) -> Option<CsiVolume> {
-        let claim = self.claims.get(pod.namespace(), claim)?;
+        let claim = self.storage.claims.get(pod.namespace(), claim)?;
         if is_ephemeral && !pod_volumes::is_made_for(&claim, &pod.pod) {
             return None;
         }
-        if let Some(volume) = self.volumes.get("", claims::volume_name(&claim)) {
+        if let Some(volume) = self.storage.volume(claims::volume_name(&claim)) {
             return CsiVolume::of(&volume);
         }
-        let class = self.classes.get("", claims::class(&claim))?;
+        let class = self.storage.classes.get("", claims::class(&claim))?;
         // No volume of the driver has such a handle, so it counts once for each claim.
         Some(CsiVolume { driver: class.provisioner.clone(), handle: format!("claim of {}", claim.key()) })
     }
 
     /// Returns how many volumes of each driver a node can have; drivers without a limit are missing.
     fn limits(&self, node: &str) -> BTreeMap<String, usize> {
-        let Some(csi_node) = self.csi_nodes.get("", node) else { return BTreeMap::new() };
+        let Some(csi_node) = self.storage.csi_nodes.get("", node) else { return BTreeMap::new() };
         let limit = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
         let drivers = csi_node.spec.drivers.iter();
         drivers.filter_map(|d| Some((d.name.clone(), limit(d.allocatable.as_ref()?.count)?))).collect()
@@ -63,9 +50,9 @@ impl NodeVolumeLimits {
     /// Returns the volumes that a node has: those of its pods, and those that are attached for whatever reason.
     fn present(&self, node: &NodeInfo) -> BTreeSet<CsiVolume> {
         let mut present: BTreeSet<CsiVolume> = node.pods.iter().flat_map(|pod| self.volumes_of(pod)).collect();
-        for attachment in self.attachments.by_index(BY_NODE, node.name()) {
+        for attachment in self.storage.attachments_of(node.name()) {
             let name = attachment.spec.source.persistent_volume_name.as_deref().unwrap_or_default();
-            present.extend(self.volumes.get("", name).and_then(|volume| CsiVolume::of(&volume)));
+            present.extend(self.storage.volume(name).and_then(|volume| CsiVolume::of(&volume)));
         }
         present
     }
@@ -79,9 +66,7 @@ impl Plugin for NodeVolumeLimits {
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
             ClusterEvent::AssignedPodDeleted(other) => pod_volumes::with_claims(&other.pod).next().is_some(),
-            ClusterEvent::ClaimChanged(claim) => pod_volumes::claim_keys(&pod.pod).contains(&claim.key()),
-            ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
-            _ => false,
+            event => storage::may_offer_volume(pod, event),
         }
     }
 }
@@ -124,6 +109,8 @@ impl Filter for NodeVolumeLimits {
 mod tests {
     use super::*;
     use crate::fixture::{TestCluster, info, node, with_claims};
+    use client::Lister;
+    use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
     use serde_json::{Value, json};
 
     const DRIVER: &str = "disks.example.com";
@@ -152,13 +139,13 @@ mod tests {
                 json!({"metadata": {"name": name}, "spec": {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": name}}}),
             )
         };
-        NodeVolumeLimits {
+        let storage = Storage {
             claims: Lister::of(claims),
-            volumes: Lister::of(volumes),
             classes: Lister::of([decoded(json!({"metadata": {"name": "disks"}, "provisioner": DRIVER}))]),
             csi_nodes: Lister::of([decoded(csi_node)]),
-            attachments: Lister::of(attached.iter().map(attachment).collect::<Vec<_>>()).indexed(BY_NODE, by_node),
-        }
+            ..Storage::empty().with_volumes(volumes).with_attachments(attached.iter().map(attachment))
+        };
+        NodeVolumeLimits { storage }
     }
 
     #[test]

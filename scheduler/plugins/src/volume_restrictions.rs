@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/volumerestrictions.
 
-use client::Lister;
+use crate::storage::{self, Storage};
 use component_helpers::volumes::{claims, pod_volumes};
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolumeClaim, Volume};
+use proto::kinds::api::core::v1::Volume;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
@@ -19,7 +19,7 @@ const CLAIM_CONFLICT: &str =
 const READ_WRITE_ONCE_POD: &str = "ReadWriteOncePod";
 
 pub struct VolumeRestrictions {
-    pub claims: Lister<PersistentVolumeClaim>,
+    pub storage: Storage,
 }
 
 /// The pod's claims that only one pod may use, by namespace and name, and how many uses of them by other pods there are.
@@ -42,7 +42,7 @@ impl VolumeRestrictions {
     fn exclusive_claims(&self, pod: &PodInfo) -> Result<BTreeSet<String>, Rejection> {
         let mut found = BTreeSet::new();
         for volume in pod_volumes::with_claims(&pod.pod).filter(|volume| !volume.is_ephemeral) {
-            let Some(claim) = self.claims.get(pod.namespace(), &volume.claim) else {
+            let Some(claim) = self.storage.claims.get(pod.namespace(), &volume.claim) else {
                 let reason = format!("persistentvolumeclaim {:?} not found", volume.claim);
                 return Err(Rejection::unresolvable(NAME, reason));
             };
@@ -65,8 +65,7 @@ impl Plugin for VolumeRestrictions {
                 let claims = pod_volumes::claim_keys(&pod.pod);
                 pod_volumes::claim_keys(&other.pod).iter().any(|key| claims.contains(key)) || conflict(pod, other)
             }
-            ClusterEvent::ClaimChanged(claim) => pod_volumes::claim_keys(&pod.pod).contains(&claim.key()),
-            _ => false,
+            event => storage::changes_claim_of(pod, event),
         }
     }
 }
@@ -152,6 +151,8 @@ fn exclude_each_other(a: &Volume, b: &Volume) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::{TestCluster, info, node, pod, with_claims};
+    use client::Lister;
+    use proto::kinds::api::core::v1::PersistentVolumeClaim;
     use serde_json::{Value, json};
 
     #[test]
@@ -189,7 +190,7 @@ mod tests {
         let claim = |name: &str, mode: &str| json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"accessModes": [mode]}});
         let claims = [claim("one", READ_WRITE_ONCE_POD), claim("many", "ReadWriteOnce")];
         let claims = Lister::of(claims.map(|claim| PersistentVolumeClaim::decode_value(claim).unwrap()));
-        let plugin = VolumeRestrictions { claims };
+        let plugin = VolumeRestrictions { storage: Storage { claims, ..Storage::empty() } };
         let mut cluster = TestCluster::new([node("n1", "a", json!({})), node("n2", "b", json!({}))]);
         cluster.place(with_claims("first", &["one", "many"]), "n1");
         cluster.cache.update(&mut cluster.snapshot);

@@ -3,11 +3,10 @@
 //! Volumes of today name their places in `spec.nodeAffinity`, which VolumeBinding follows; the labels are older.
 //! Corresponds to pkg/scheduler/framework/plugins/volumezone.
 
-use client::Lister;
+use crate::storage::{self, Storage};
 use component_helpers::volumes::{claims, pod_volumes};
 use proto::Kind;
-use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use proto::kinds::api::storage::v1::StorageClass;
+use proto::kinds::api::core::v1::PersistentVolume;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
@@ -26,9 +25,7 @@ const LABELS: [(&str, &str); 4] = [
 const SEPARATOR: &str = "__";
 
 pub struct VolumeZone {
-    pub claims: Lister<PersistentVolumeClaim>,
-    pub volumes: Lister<PersistentVolume>,
-    pub classes: Lister<StorageClass>,
+    pub storage: Storage,
 }
 
 /// A label that a node must have with one of the values.
@@ -53,19 +50,19 @@ impl VolumeZone {
         if claim.is_empty() {
             return Err("PersistentVolumeClaim had no name".to_owned());
         }
-        let Some(claim) = self.claims.get(namespace, claim) else {
+        let Some(claim) = self.storage.claims.get(namespace, claim) else {
             return Err(format!("persistentvolumeclaim {claim:?} not found"));
         };
         let name = claims::volume_name(&claim);
         if !name.is_empty() {
-            let volume = self.volumes.get("", name);
+            let volume = self.storage.volume(name);
             return volume.map(Some).ok_or_else(|| format!("persistentvolume {name:?} not found"));
         }
         let class = claims::class(&claim);
         if class.is_empty() {
             return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
         }
-        let Some(class) = self.classes.get("", class) else {
+        let Some(class) = self.storage.classes.get("", class) else {
             return Err(format!("storageclass.storage.k8s.io {class:?} not found"));
         };
         match class.volume_binding_mode.as_deref() {
@@ -96,12 +93,7 @@ impl Plugin for VolumeZone {
     }
 
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        match event {
-            ClusterEvent::ClaimChanged(claim) => pod_volumes::claim_keys(&pod.pod).contains(&claim.key()),
-            ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
-            _ => false,
-        }
+        storage::may_bring_volume_in_reach(pod, event)
     }
 }
 
@@ -132,6 +124,9 @@ impl Filter for VolumeZone {
 mod tests {
     use super::*;
     use crate::fixture::{TestCluster, info, node, with_claims};
+    use client::Lister;
+    use proto::kinds::api::core::v1::PersistentVolumeClaim;
+    use proto::kinds::api::storage::v1::StorageClass;
     use serde_json::{Value, json};
 
     fn plugin() -> VolumeZone {
@@ -146,7 +141,13 @@ mod tests {
             let class = json!({"metadata": {"name": name}, "provisioner": "p", "volumeBindingMode": mode});
             StorageClass::decode_value(class).unwrap()
         };
-        VolumeZone {
+        let storage = Storage::empty().with_volumes([
+            volume("a", json!({"topology.kubernetes.io/zone": "a"})),
+            volume("b-or-c", json!({"topology.kubernetes.io/zone": "b__c"})),
+            volume("old-a", json!({"failure-domain.beta.kubernetes.io/zone": "a"})),
+            volume("plain", json!({"color": "red"})),
+        ]);
+        let storage = Storage {
             claims: Lister::of([
                 claim("in-a", json!({"volumeName": "a"})),
                 claim("in-b-or-c", json!({"volumeName": "b-or-c"})),
@@ -157,14 +158,10 @@ mod tests {
                 claim("soon", json!({"storageClassName": "soon"})),
                 claim("classless", json!({})),
             ]),
-            volumes: Lister::of([
-                volume("a", json!({"topology.kubernetes.io/zone": "a"})),
-                volume("b-or-c", json!({"topology.kubernetes.io/zone": "b__c"})),
-                volume("old-a", json!({"failure-domain.beta.kubernetes.io/zone": "a"})),
-                volume("plain", json!({"color": "red"})),
-            ]),
             classes: Lister::of([class("late", json!("WaitForFirstConsumer")), class("soon", json!("Immediate"))]),
-        }
+            ..storage
+        };
+        VolumeZone { storage }
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn is_bound_to(
     node: &Node,
 ) -> Result<bool, String> {
     let name = volume.name();
-    let Some(bound) = sources.volumes.get("", name) else {
+    let Some(bound) = sources.storage.volume(name) else {
         return Err(format!("failed to check binding: could not find v1.PersistentVolume {name:?}"));
     };
     let claim = present(sources, claim).map_err(|why| format!("failed to check binding: {why}"))?;
@@ -119,7 +119,7 @@ fn is_provisioned(sources: &Sources, claim: &PersistentVolumeClaim, node: &Node)
     if volume.is_empty() {
         return Ok(false);
     }
-    let Some(volume) = sources.volumes.get("", volume) else { return Ok(false) };
+    let Some(volume) = sources.storage.volume(volume) else { return Ok(false) };
     reach(&volume, node)?;
     Ok(is_fully_bound(&present))
 }
@@ -137,7 +137,7 @@ fn reach(volume: &PersistentVolume, node: &Node) -> Result<(), String> {
 
 /// Returns the claim as the cache has it.
 fn present(sources: &Sources, claim: &PersistentVolumeClaim) -> Result<Arc<PersistentVolumeClaim>, String> {
-    let present = sources.claims.by_key(&claim.key()).filter(|present| present.uid() == claim.uid());
+    let present = sources.storage.claims.by_key(&claim.key()).filter(|present| present.uid() == claim.uid());
     present.ok_or_else(|| format!("could not find v1.PersistentVolumeClaim {:?}", claim.key()))
 }
 

@@ -15,18 +15,17 @@ mod pod_claims;
 #[cfg(test)]
 mod tests;
 
-use crate::node_volume_limits;
+use crate::storage::{self, Storage};
 use assumed::Assumed;
 use async_trait::async_trait;
-use client::{Client, Informer, Informers, Lister};
+use client::{Client, Lister};
 use component_base::env::Env;
-use component_helpers::volumes::{persistent_volumes, pod_volumes};
+use component_helpers::volumes::pod_volumes;
 use node_volumes::NodeVolumes;
 use parking_lot::Mutex;
 use pod_claims::PodClaims;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::VolumeBindingArgs;
 use scheduling_framework::pod_info::PodInfo;
@@ -38,8 +37,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NAME: &str = "VolumeBinding";
-/// Volumes by their class.
-const BY_CLASS: &str = "storageClassName";
 
 /// What the plugin keeps for one scheduling cycle, under its name. Corresponds to stateData.
 #[derive(Clone)]
@@ -56,60 +53,27 @@ impl CycleData {
     }
 }
 
-/// The caches that the plugins of volumes read, and what this one has assumed beyond them. Clones share both.
+/// The caches that the plugin reads, and what it has assumed beyond them. Clones share both.
 #[derive(Clone)]
 pub struct Sources {
     pub pods: Lister<Pod>,
     pub nodes: Lister<Node>,
-    pub claims: Lister<PersistentVolumeClaim>,
-    pub volumes: Lister<PersistentVolume>,
-    pub classes: Lister<StorageClass>,
-    pub drivers: Lister<CSIDriver>,
-    pub capacities: Lister<CSIStorageCapacity>,
-    pub csi_nodes: Lister<CSINode>,
-    pub attachments: Lister<VolumeAttachment>,
-    pub(crate) assumed: Assumed,
+    pub storage: Storage,
+    assumed: Assumed,
 }
 
 impl Sources {
-    pub fn new(informers: &Informers, pods: Lister<Pod>) -> Self {
-        let volumes: Informer<PersistentVolume> = informers.of();
-        volumes.index(BY_CLASS, by_class);
-        let attachments: Informer<VolumeAttachment> = informers.of();
-        attachments.index(node_volume_limits::BY_NODE, node_volume_limits::by_node);
-        Self {
-            pods,
-            nodes: informers.of().lister(),
-            claims: informers.of().lister(),
-            volumes: volumes.lister(),
-            classes: informers.of().lister(),
-            drivers: informers.of().lister(),
-            capacities: informers.of().lister(),
-            csi_nodes: informers.of().lister(),
-            attachments: attachments.lister(),
-            assumed: Assumed::default(),
-        }
+    pub fn new(pods: Lister<Pod>, nodes: Lister<Node>, storage: Storage) -> Self {
+        Self { pods, nodes, storage, assumed: Assumed::default() }
     }
 
     fn claim(&self, namespace: &str, name: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.claims.get(namespace, name).map(|claim| self.assumed.claim(claim))
+        self.storage.claims.get(namespace, name).map(|claim| self.assumed.claim(claim))
     }
 
     fn volumes_of_class(&self, class: &str) -> Vec<Arc<PersistentVolume>> {
-        let cached = self.volumes.by_index(BY_CLASS, class);
-        cached.into_iter().map(|volume| self.assumed.volume(volume)).collect()
+        self.storage.volumes_of_class(class).into_iter().map(|volume| self.assumed.volume(volume)).collect()
     }
-
-    /// Returns where the class's driver can make volumes; `None` if the driver does not publish that.
-    fn capacities_of(&self, class: &StorageClass) -> Option<Vec<Arc<CSIStorageCapacity>>> {
-        let driver = self.drivers.get("", &class.provisioner)?;
-        driver.spec.storage_capacity.filter(|publishes| *publishes)?;
-        Some(self.capacities.filter("", |capacity| capacity.storage_class_name == class.name()))
-    }
-}
-
-fn by_class(volume: &PersistentVolume) -> Vec<String> {
-    vec![persistent_volumes::class(volume).to_owned()]
 }
 
 #[derive(Clone)]
@@ -126,15 +90,7 @@ impl Plugin for VolumeBinding {
     }
 
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        match event {
-            ClusterEvent::ClaimChanged(claim) => {
-                claim.namespace() == pod.namespace()
-                    && pod_volumes::with_claims(&pod.pod).any(|volume| volume.claim == claim.name())
-            }
-            ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
-            _ => false,
-        }
+        storage::may_bring_volume_in_reach(pod, event)
     }
 }
 

@@ -42,15 +42,15 @@ pub fn read(sources: &Sources, pod: &PodInfo) -> Result<PodClaims, Rejection> {
     for needed in pod_volumes::with_claims(&pod.pod) {
         let claim = present(sources, pod, &needed)?;
         let volume = claims::volume_name(&claim);
-        let class = sources.classes.get("", claims::class(&claim));
+        let class = sources.storage.classes.get("", claims::class(&claim));
         if !volume.is_empty() && claims::is_bind_completed(&claim) {
-            let volume = sources.volumes.get("", volume);
+            let volume = sources.storage.volume(volume);
             found.bound.push(volume.ok_or_else(|| {
                 unresolvable(format!("persistentvolume {:?} not found", claims::volume_name(&claim)))
             })?);
         } else if let Some(class) = class.filter(|class| claims::waits_for_consumer(Some(class)) && volume.is_empty()) {
             let volumes = sources.volumes_of_class(class.name());
-            let capacities = sources.capacities_of(&class);
+            let capacities = sources.storage.capacities_of(&class);
             found.waiting.push(WaitingClaim { claim, class, volumes, capacities });
         } else {
             has_immediate = true;

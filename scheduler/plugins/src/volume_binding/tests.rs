@@ -5,6 +5,7 @@ use super::*;
 use crate::fixture::{self, Objects, TestCluster, info, node, pod};
 use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
 use node_volumes::{BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE};
+use proto::kinds::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use serde_json::{Value, json};
 
 fn with<T: Kind>(mut object: Value, extra: Value) -> T {
@@ -64,14 +65,13 @@ pub fn plugin(storage: Storage) -> VolumeBinding {
     let drivers = storage.capacities.is_some().then(|| with(driver, json!({})));
     let mut plugin = Objects::default().volumes;
     let nodes = [("n1", "a"), ("n2", "b")].map(|(name, zone)| (*node(name, zone, json!({}))).clone());
-    plugin.sources = Sources {
-        nodes: Lister::of(nodes),
+    plugin.sources.nodes = Lister::of(nodes);
+    plugin.sources.storage = crate::storage::Storage {
         claims: Lister::of(storage.claims),
-        volumes: Lister::of(storage.volumes).indexed(BY_CLASS, by_class),
         classes: Lister::of(storage.classes),
         drivers: Lister::of(drivers),
         capacities: Lister::of(storage.capacities.unwrap_or_default()),
-        ..plugin.sources
+        ..crate::storage::Storage::empty().with_volumes(storage.volumes)
     };
     plugin
 }
