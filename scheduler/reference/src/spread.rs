@@ -1,82 +1,182 @@
 //! Topology spread: counts the matching pods of every domain, and compares them with the domain that has the fewest.
 
-use super::{Cluster, Labels, is_selected, label, labels, repels, selector_of, spec};
+use crate::nodes::{is_selected, repels};
+use crate::{Cluster, Labels, Rejection, Settings, label, labels, selector_of, spec};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, TopologySpreadConstraint};
-use std::collections::BTreeSet;
+use proto::meta::selector::Selector;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 
-impl Cluster {
-    /// Returns the number of pods on the node that the constraint counts.
-    fn matching(&self, pod: &Pod, constraint: &TopologySpreadConstraint, node: &Node) -> i64 {
-        // An empty selector counts no pod.
-        let has_selector = !selector_of(constraint.label_selector.as_ref()).is_empty()
-            || constraint.match_label_keys.iter().flatten().any(|key| labels(pod).contains_key(key));
-        let matches = |other: &&Pod| {
-            has_selector
-                && other.namespace() == pod.namespace()
-                && !other.is_deleting()
-                && selects(constraint, pod, &labels(other))
-        };
-        self.pods_on(node).filter(matches).count() as i64
+const NAME: &str = "PodTopologySpread";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const MISMATCH: &str = "node(s) didn't match pod topology spread constraints";
+const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Args {
+    default_constraints: Vec<TopologySpreadConstraint>,
+    defaulting_type: String,
+}
+
+/// A constraint of a pod.
+struct Rule {
+    key: String,
+    max_skew: i64,
+    min_domains: usize,
+    /// A pod has to match all of them.
+    selectors: Vec<Selector>,
+    /// The pod's own values of `matchLabelKeys`.
+    same: Labels,
+    honors_affinity: bool,
+    honors_taints: bool,
+}
+
+impl Rule {
+    fn new(pod: &Pod, constraint: &TopologySpreadConstraint) -> Self {
+        let keys = constraint.match_label_keys.clone().unwrap_or_default();
+        Self {
+            key: constraint.topology_key.clone(),
+            max_skew: constraint.max_skew.into(),
+            min_domains: usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(1),
+            selectors: vec![selector_of(constraint.label_selector.as_ref())],
+            same: labels(pod).into_iter().filter(|(key, _)| keys.contains(key)).collect(),
+            honors_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
+            honors_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
+        }
     }
 
-    pub(super) fn violates_spread(&self, pod: &Pod, node: &Node) -> Option<&'static str> {
-        let constraints = of_kind(pod, "DoNotSchedule");
-        for constraint in &constraints {
-            let Some(domain) = label(node, &constraint.topology_key) else {
-                return Some("node(s) didn't match pod topology spread constraints (missing required label)");
+    fn selects(&self, other: &Labels) -> bool {
+        self.selectors.iter().all(|selector| selector.matches(other))
+            && self.same.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+
+    /// Returns the number of pods on the node that the constraint counts. An empty selector counts no pod.
+    fn matching(&self, cluster: &Cluster, pod: &Pod, node: &Node) -> i64 {
+        let has_selector = !self.same.is_empty() || self.selectors.iter().any(|selector| !selector.is_empty());
+        let counts = |other: &&std::sync::Arc<Pod>| {
+            has_selector && other.namespace() == pod.namespace() && !other.is_deleting() && self.selects(&labels(other))
+        };
+        cluster.pods_on(node).filter(counts).count() as i64
+    }
+
+    /// Returns true if the constraint's policies count the node.
+    fn is_eligible(&self, pod: &Pod, node: &Node) -> bool {
+        (!self.honors_affinity || is_selected(node, pod)) && (!self.honors_taints || !repels(node, pod))
+    }
+}
+
+/// The rules of a pod for one `whenUnsatisfiable`.
+struct Rules {
+    rules: Vec<Rule>,
+    /// True if a node without one of the topology keys counts for no rule.
+    needs_all_keys: bool,
+}
+
+impl Rules {
+    fn of(cluster: &Cluster, settings: &Settings, pod: &Pod, when_unsatisfiable: &str) -> Self {
+        let own = spec(pod).topology_spread_constraints.unwrap_or_default();
+        let is_wanted = |constraint: &&TopologySpreadConstraint| constraint.when_unsatisfiable == when_unsatisfiable;
+        if !own.is_empty() {
+            let rules = own.iter().filter(is_wanted).map(|constraint| Rule::new(pod, constraint)).collect();
+            return Self { rules, needs_all_keys: true };
+        }
+        let args: Args = settings.args(NAME);
+        let needs_all_keys = args.defaulting_type == "List";
+        let defaults = if needs_all_keys { args.default_constraints } else { system_defaults() };
+        let selectors = cluster.workload_selectors(pod);
+        let rule =
+            |constraint| Rule { selectors: selectors.clone(), same: Labels::new(), ..Rule::new(pod, constraint) };
+        let rules = match selectors.iter().all(Selector::is_empty) {
+            true => Vec::new(),
+            false => defaults.iter().filter(is_wanted).map(rule).collect(),
+        };
+        Self { rules, needs_all_keys }
+    }
+
+    fn is_inside(&self, node: &Node) -> bool {
+        !self.needs_all_keys || self.has_all_keys(node)
+    }
+
+    fn has_all_keys(&self, node: &Node) -> bool {
+        self.rules.iter().all(|rule| label(node, &rule.key).is_some())
+    }
+}
+
+/// Spreads over nodes a little, and over zones a little less.
+fn system_defaults() -> Vec<TopologySpreadConstraint> {
+    let constraint = |(max_skew, key): (i32, &str)| TopologySpreadConstraint {
+        max_skew,
+        topology_key: key.to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        ..TopologySpreadConstraint::default()
+    };
+    [(3, HOSTNAME), (5, "topology.kubernetes.io/zone")].map(constraint).into()
+}
+
+/// The required constraints of a pod, with the number of pods in each domain.
+pub struct Required(Vec<(Rule, BTreeMap<String, i64>)>);
+
+impl Required {
+    pub fn of(cluster: &Cluster, settings: &Settings, pod: &Pod) -> Self {
+        let all = Rules::of(cluster, settings, pod, "DoNotSchedule");
+        let inside: Vec<&Node> = cluster.nodes.values().map(|node| &**node).filter(|n| all.has_all_keys(n)).collect();
+        let counted = |rule: Rule| {
+            let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+            for node in inside.iter().filter(|node| rule.is_eligible(pod, node)) {
+                let domain = label(node, &rule.key).unwrap_or_default();
+                *counts.entry(domain).or_insert(0) += rule.matching(cluster, pod, node);
+            }
+            (rule, counts)
+        };
+        Self(all.rules.into_iter().map(counted).collect())
+    }
+
+    pub fn reject(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
+        for (rule, counts) in &self.0 {
+            let Some(domain) = label(node, &rule.key) else {
+                return Some(Rejection::unresolvable(NAME, MISSING_LABEL));
             };
-            let counted: Vec<&Node> = self
-                .nodes
-                .values()
-                .filter(|node| is_inside(node, &constraints) && is_eligible(constraint, pod, node))
-                .collect();
-            let domains: BTreeSet<String> =
-                counted.iter().filter_map(|node| label(node, &constraint.topology_key)).collect();
-            let count = |domain: &String| -> i64 {
-                let inside = counted.iter().filter(|n| label(n, &constraint.topology_key).as_ref() == Some(domain));
-                inside.map(|node| self.matching(pod, constraint, node)).sum()
-            };
-            let enough = domains.len() as i64 >= i64::from(constraint.min_domains.unwrap_or(1));
-            let least = if enough { domains.iter().map(count).min().unwrap_or(0) } else { 0 };
-            let itself = i64::from(selects(constraint, pod, &labels(pod)));
-            if count(&domain) + itself - least > i64::from(constraint.max_skew) {
-                return Some("node(s) didn't match pod topology spread constraints");
+            // Without any domain, no count is the least.
+            let Some(fewest) = counts.values().copied().min().or((rule.min_domains > 0).then_some(0)) else { continue };
+            let least = if counts.len() < rule.min_domains { 0 } else { fewest };
+            let itself = i64::from(rule.selects(&labels(pod)));
+            if counts.get(&domain).copied().unwrap_or(0) + itself - least > rule.max_skew {
+                return Some(Rejection::resolvable(NAME, MISMATCH));
             }
         }
         None
     }
+}
 
-    pub(super) fn spread_scores(&self, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
-        let own = spec(pod).topology_spread_constraints.is_some_and(|all| !all.is_empty());
-        let constraints = if own { of_kind(pod, "ScheduleAnyway") } else { self.defaults(pod) };
-        if constraints.is_empty() {
+impl Cluster {
+    pub(crate) fn spread_scores(&self, settings: &Settings, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
+        let all = Rules::of(self, settings, pod, "ScheduleAnyway");
+        if all.rules.is_empty() {
             return None;
         }
-        let counts = |node: &Node| !own || is_inside(node, &constraints);
-        let total = |node: &&Node| {
-            let mut total = 0.0;
-            for constraint in &constraints {
-                let Some(domain) = label(node, &constraint.topology_key) else { continue };
-                let by_host = constraint.topology_key == "kubernetes.io/hostname";
-                let others: Vec<&Node> = match by_host {
-                    true => vec![node],
-                    false => {
-                        let inside = self.nodes.values().filter(|n| counts(n) && is_eligible(constraint, pod, n));
-                        inside.filter(|n| label(n, &constraint.topology_key).as_ref() == Some(&domain)).collect()
-                    }
-                };
-                let matching: i64 = others.into_iter().map(|node| self.matching(pod, constraint, node)).sum();
-                let scored = fit.iter().filter(|node| counts(node));
-                let size = match by_host {
-                    true => scored.count(),
-                    false => scored.map(|n| label(n, &constraint.topology_key)).collect::<BTreeSet<_>>().len(),
-                };
-                total += matching as f64 * ((size + 2) as f64).ln() + f64::from(constraint.max_skew - 1);
+        let scored = || fit.iter().filter(|node| all.is_inside(node));
+        let mut totals: Vec<Option<f64>> = fit.iter().map(|node| all.is_inside(node).then_some(0.0)).collect();
+        for rule in &all.rules {
+            let by_host = rule.key == HOSTNAME;
+            let size = match by_host {
+                true => scored().count(),
+                false => scored().map(|n| label(n, &rule.key)).collect::<BTreeSet<_>>().len(),
+            };
+            let in_domain = |domain: &str| -> i64 {
+                let inside = self.nodes.values().filter(|n| all.is_inside(n) && rule.is_eligible(pod, n));
+                let inside = inside.filter(|n| label(n, &rule.key).as_deref() == Some(domain));
+                inside.map(|node| rule.matching(self, pod, node)).sum()
+            };
+            for (node, total) in fit.iter().zip(&mut totals) {
+                if let (Some(domain), Some(total)) = (label(node, &rule.key), total) {
+                    let matching = if by_host { rule.matching(self, pod, node) } else { in_domain(&domain) };
+                    *total += matching as f64 * ((size + 2) as f64).ln() + (rule.max_skew - 1) as f64;
+                }
             }
-            total.round() as i64
-        };
-        let totals: Vec<Option<i64>> = fit.iter().map(|node| counts(node).then(|| total(node))).collect();
+        }
+        let totals: Vec<Option<i64>> = totals.into_iter().map(|total| total.map(|it| it.round() as i64)).collect();
         let least = totals.iter().flatten().min().copied().unwrap_or(0);
         let most = totals.iter().flatten().max().copied().unwrap_or(0);
         let score = |total: &Option<i64>| match total {
@@ -87,46 +187,34 @@ impl Cluster {
         Some(totals.iter().map(score).collect())
     }
 
-    /// Returns the default constraints of a pod with a controller.
-    fn defaults(&self, pod: &Pod) -> Vec<TopologySpreadConstraint> {
-        if pod.metadata.owner_references.is_none() {
-            return Vec::new();
+    /// Returns the selectors of the Services that select a pod, and of its controller.
+    fn workload_selectors(&self, pod: &Pod) -> Vec<Selector> {
+        let is_near = |namespace: &str| namespace == pod.namespace();
+        let services = self.workloads.services.iter().filter(|service| is_near(service.namespace()));
+        let selectors =
+            services.map(|s| Selector::from_map(s.spec.clone().and_then(|s| s.selector).unwrap_or_default()));
+        let mut found: Vec<Selector> = selectors.filter(|s| !s.is_empty() && s.matches(&labels(pod))).collect();
+        let owners = pod.metadata.owner_references.iter().flatten();
+        for owner in owners.filter(|owner| owner.controller == Some(true)).take(1) {
+            let is_owner = |namespace: &str, name: &str| is_near(namespace) && name == owner.name;
+            let workloads = &self.workloads;
+            let selector = match owner.kind.as_str() {
+                "ReplicaSet" => {
+                    let found = workloads.replica_sets.iter().find(|it| is_owner(it.namespace(), it.name()));
+                    found.and_then(|it| it.spec.as_ref()).map(|spec| selector_of(Some(&spec.selector)))
+                }
+                "StatefulSet" => {
+                    let found = workloads.stateful_sets.iter().find(|it| is_owner(it.namespace(), it.name()));
+                    found.and_then(|it| it.spec.as_ref()).map(|spec| selector_of(Some(&spec.selector)))
+                }
+                "ReplicationController" => {
+                    let found = workloads.replication_controllers.iter().find(|it| is_owner(it.namespace(), it.name()));
+                    found.and_then(|it| it.spec.as_ref()?.selector.clone()).map(Selector::from_map)
+                }
+                _ => None,
+            };
+            found.extend(selector);
         }
-        let constraint = |(max_skew, key): (i32, &str)| TopologySpreadConstraint {
-            max_skew,
-            topology_key: key.to_owned(),
-            label_selector: Some(proto::kinds::metav1::LabelSelector {
-                match_labels: Some(self.workload.clone()),
-                ..Default::default()
-            }),
-            when_unsatisfiable: "ScheduleAnyway".to_owned(),
-            ..TopologySpreadConstraint::default()
-        };
-        [(3, "kubernetes.io/hostname"), (5, "topology.kubernetes.io/zone")].map(constraint).into()
+        found
     }
-}
-
-fn of_kind(pod: &Pod, kind: &str) -> Vec<TopologySpreadConstraint> {
-    let all = spec(pod).topology_spread_constraints.unwrap_or_default();
-    all.into_iter().filter(|constraint| constraint.when_unsatisfiable == kind).collect()
-}
-
-/// Returns true if the constraint's selector and the pod's values of `matchLabelKeys` match the labels.
-fn selects(constraint: &TopologySpreadConstraint, pod: &Pod, other: &Labels) -> bool {
-    let own = labels(pod);
-    let keys = constraint.match_label_keys.clone().unwrap_or_default();
-    let by_keys = keys.iter().all(|key| own.get(key).is_none_or(|value| other.get(key) == Some(value)));
-    by_keys && selector_of(constraint.label_selector.as_ref()).matches(other)
-}
-
-/// Returns true if the node has all topology keys.
-fn is_inside(node: &Node, constraints: &[TopologySpreadConstraint]) -> bool {
-    constraints.iter().all(|constraint| label(node, &constraint.topology_key).is_some())
-}
-
-/// Returns true if the constraint's policies count the node.
-fn is_eligible(constraint: &TopologySpreadConstraint, pod: &Pod, node: &Node) -> bool {
-    let affinity = constraint.node_affinity_policy.as_deref() == Some("Ignore") || is_selected(node, pod);
-    let taints = constraint.node_taints_policy.as_deref() != Some("Honor") || !repels(node, pod);
-    affinity && taints
 }

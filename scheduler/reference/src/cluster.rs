@@ -1,0 +1,84 @@
+//! `Cluster`: the objects that a decision depends on, as the API has them.
+
+use crate::Labels;
+use proto::Kind;
+use proto::kinds::api::apps::v1::{ReplicaSet, StatefulSet};
+use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service};
+use proto::kinds::api::policy::v1::PodDisruptionBudget;
+use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Services and workload controllers. They give the selectors of default spreading.
+#[derive(Clone, Debug, Default)]
+pub struct Workloads {
+    pub services: Vec<Arc<Service>>,
+    pub replication_controllers: Vec<Arc<ReplicationController>>,
+    pub replica_sets: Vec<Arc<ReplicaSet>>,
+    pub stateful_sets: Vec<Arc<StatefulSet>>,
+}
+
+/// Everything about volumes.
+#[derive(Clone, Debug, Default)]
+pub struct Storage {
+    pub claims: Vec<Arc<PersistentVolumeClaim>>,
+    pub volumes: Vec<Arc<PersistentVolume>>,
+    pub classes: Vec<Arc<StorageClass>>,
+    pub drivers: Vec<Arc<CSIDriver>>,
+    pub capacities: Vec<Arc<CSIStorageCapacity>>,
+    pub csi_nodes: Vec<Arc<CSINode>>,
+    pub attachments: Vec<Arc<VolumeAttachment>>,
+}
+
+/// Everything about devices.
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    pub claims: Vec<Arc<ResourceClaim>>,
+    pub classes: Vec<Arc<DeviceClass>>,
+    pub slices: Vec<Arc<ResourceSlice>>,
+}
+
+/// The objects of a cluster. A copy is cheap, because copies share the objects.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    pub namespaces: BTreeMap<String, Labels>,
+    pub nodes: BTreeMap<String, Arc<Node>>,
+    /// Pods by the name of their node, which may not exist, and then by uid.
+    pub pods: BTreeMap<String, BTreeMap<String, Arc<Pod>>>,
+    /// Pods that preemption has nominated to a node, by the node's name and then by uid. They are in no node yet.
+    pub nominated: BTreeMap<String, BTreeMap<String, Arc<Pod>>>,
+    pub workloads: Arc<Workloads>,
+    pub storage: Arc<Storage>,
+    pub devices: Arc<Devices>,
+    pub budgets: Vec<Arc<PodDisruptionBudget>>,
+}
+
+impl Cluster {
+    /// Puts a pod on a node, and removes it from the node where it was.
+    pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
+        self.remove(pod.uid());
+        self.pods.entry(node.to_owned()).or_default().insert(pod.uid().to_owned(), pod);
+    }
+
+    pub fn remove(&mut self, uid: &str) {
+        self.pods.retain(|_, pods| pods.remove(uid).is_none() || !pods.is_empty());
+    }
+
+    pub fn set_node(&mut self, node: Arc<Node>) {
+        self.nodes.insert(node.name().to_owned(), node);
+    }
+
+    pub fn pods_on(&self, node: &Node) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.get(node.name()).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Returns every pod whose node exists, with the node.
+    pub fn placed(&self) -> impl Iterator<Item = (&Pod, &Node)> {
+        self.nodes.values().flat_map(|node| self.pods_on(node).map(|pod| (&**pod, &**node)))
+    }
+
+    pub(crate) fn namespace_labels(&self, namespace: &str) -> Labels {
+        self.namespaces.get(namespace).cloned().unwrap_or_default()
+    }
+}

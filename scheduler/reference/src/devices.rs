@@ -1,0 +1,113 @@
+//! Devices: tries every choice of devices for the requests of a pod's claims.
+
+mod world;
+
+use crate::nodes::{matches, to_highest};
+use crate::{Cluster, Rejection};
+use component_helpers::device_claims::{
+    ClaimName, MAX_CONSUMERS, allocation, claim_name, consumers, entries, is_for_pod, is_reserved_for,
+};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::resource::v1::{DeviceRequest, ResourceClaim};
+use world::{Choice, World};
+
+const NAME: &str = "DynamicResources";
+/// Points of the first alternative of a request.
+const FIRST_ALTERNATIVE: i64 = 8;
+
+/// The claims of a pod.
+#[derive(Default)]
+pub struct Wanted<'a>(Vec<&'a ResourceClaim>);
+
+/// Returns the names of the classes in a request, each with the name of its request.
+fn classes(request: &DeviceRequest) -> Vec<(String, &str)> {
+    match &request.exactly {
+        Some(exactly) => vec![(request.name.clone(), &exactly.device_class_name)],
+        None => {
+            let listed = request.first_available.iter().flatten();
+            listed.map(|one| (format!("{}/{}", request.name, one.name), one.device_class_name.as_str())).collect()
+        }
+    }
+}
+
+fn requests(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceRequest> {
+    claim.spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten())
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads the claims of a pod, or returns why it can run nowhere.
+    pub fn of(cluster: &'a Cluster, pod: &Pod) -> Result<Self, Rejection> {
+        let refuse = |why: String| Rejection { plugin: NAME, reasons: vec![why], is_resolvable: false };
+        let mut claims = Vec::new();
+        for entry in entries(pod) {
+            let (name, is_own) = match claim_name(pod, entry) {
+                ClaimName::Shared(name) => (name, false),
+                ClaimName::Own(name) => (name, true),
+                ClaimName::NotNeeded => continue,
+                ClaimName::NotMade => {
+                    return Err(refuse(format!("pod {:?}: ResourceClaim not created yet", pod.key())));
+                }
+            };
+            let mut all = cluster.devices.claims.iter().filter(|claim| claim.namespace() == pod.namespace());
+            let key = format!("{}/{name}", pod.namespace());
+            let missing = || refuse(format!("could not find ResourceClaim {key:?}: object not found"));
+            let claim = all.find(|claim| claim.name() == name).ok_or_else(missing)?;
+            if claim.is_deleting() {
+                return Err(refuse(format!("resourceclaim {name:?} is being deleted")));
+            }
+            if is_own && !is_for_pod(claim, pod) {
+                let pod = pod.key();
+                return Err(refuse(format!("ResourceClaim {key} was not created for pod {pod} (pod is not owner)")));
+            }
+            claims.push(&**claim);
+        }
+        for claim in &claims {
+            if allocation(claim).is_some() {
+                if consumers(claim).len() >= MAX_CONSUMERS && !is_reserved_for(claim, pod) {
+                    return Err(refuse("resourceclaim in use".to_owned()));
+                }
+                continue;
+            }
+            let known = |name: &str| cluster.devices.classes.iter().any(|class| class.name() == name);
+            if let Some((request, class)) = requests(claim).flat_map(classes).find(|(_, class)| !known(class)) {
+                return Err(refuse(format!("request {request}: device class {class} does not exist")));
+            }
+        }
+        Ok(Self(claims))
+    }
+
+    fn pending(&self) -> Vec<&'a ResourceClaim> {
+        self.0.iter().copied().filter(|claim| allocation(claim).is_none()).collect()
+    }
+
+    /// Rejects a node on which the claims do not get devices, or cannot use those that they have.
+    pub fn reject(&self, cluster: &Cluster, node: &Node) -> Option<Rejection> {
+        let pending = self.pending();
+        if !pending.is_empty() && World::of(cluster, node).first_choice(&pending).is_none() {
+            return Some(Rejection::unresolvable(NAME, "cannot allocate all claims"));
+        }
+        let is_elsewhere =
+            |claim: &&&ResourceClaim| allocation(claim).is_some_and(|it| !matches(it.node_selector.as_ref(), node));
+        let is_elsewhere = self.0.iter().any(|claim| is_elsewhere(&claim));
+        is_elsewhere.then(|| Rejection::unresolvable(NAME, "resourceclaim not available on the node"))
+    }
+
+    /// Scores nodes on which better alternatives are free.
+    pub fn scores(&self, cluster: &Cluster, fit: &[&Node]) -> Option<Vec<i64>> {
+        let pending = self.pending();
+        let lists = || pending.iter().flat_map(|claim| requests(claim)).map(|request| request.exactly.is_none());
+        if !lists().any(|is_list| is_list) {
+            return None;
+        }
+        let points = |node: &&Node| -> i64 {
+            let chosen = World::of(cluster, node).first_choice(&pending).unwrap_or_default();
+            let points = |(is_list, choice): (bool, &Choice)| match is_list {
+                true => FIRST_ALTERNATIVE - choice.alternative as i64,
+                false => 0,
+            };
+            lists().zip(&chosen).map(points).sum()
+        };
+        Some(to_highest(fit.iter().map(points).collect()))
+    }
+}

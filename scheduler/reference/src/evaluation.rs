@@ -1,0 +1,198 @@
+//! `Evaluation`: the verdict of the filters on each node, the scores of the nodes that fit, and the best of them.
+
+use crate::affinity::Neighbours;
+use crate::spread::Required;
+use crate::{Cluster, Rejection, Settings, devices, nodes, resources, spec, volumes};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The normalized scores of one plugin, and its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginScores {
+    pub plugin: String,
+    pub weight: i64,
+    /// Scores by node, from 0 to 100 before weighting.
+    pub scores: BTreeMap<String, i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    /// The first rejection of each node; `None` if the pod fits.
+    pub verdicts: BTreeMap<String, Option<Rejection>>,
+    /// Scores of the nodes that fit. Plugins with nothing to say of the pod are missing.
+    pub scores: Vec<PluginScores>,
+    /// The nodes with the highest weighted sum of scores.
+    pub best: BTreeSet<String>,
+}
+
+impl Evaluation {
+    pub fn fits(&self, node: &str) -> bool {
+        self.verdicts.get(node).is_some_and(Option::is_none)
+    }
+}
+
+/// What the filters know of a pod in one state of the cluster. It is computed for each decision anew.
+pub(crate) struct Judge<'a> {
+    cluster: &'a Cluster,
+    settings: &'a Settings,
+    pod: &'a Pod,
+    neighbours: Neighbours,
+    required_spread: Required,
+    volumes: volumes::Wanted<'a>,
+    exclusive: BTreeSet<String>,
+    places: Vec<(String, String)>,
+    devices: devices::Wanted<'a>,
+    /// True if InterPodAffinity has nothing to say in the present cluster. It is then not asked about another one either.
+    skips_affinity: bool,
+}
+
+impl<'a> Judge<'a> {
+    /// Returns a judge of the same pod in a hypothetical cluster.
+    pub fn in_cluster<'b>(&self, cluster: &'b Cluster) -> Result<Judge<'b>, Rejection>
+    where
+        'a: 'b,
+    {
+        let judge = Judge::of(cluster, self.settings, self.pod)?;
+        Ok(Judge { skips_affinity: self.skips_affinity, ..judge })
+    }
+
+    /// Reads what a pod names, or returns why it can run nowhere. The plugins speak in the order of PreFilter.
+    pub fn of(cluster: &'a Cluster, settings: &'a Settings, pod: &'a Pod) -> Result<Self, Rejection> {
+        let neighbours = Neighbours::of(cluster, pod);
+        let mut judge = Self {
+            cluster,
+            settings,
+            pod,
+            skips_affinity: neighbours.is_indifferent(),
+            neighbours,
+            required_spread: Required::of(cluster, settings, pod),
+            volumes: volumes::Wanted::default(),
+            exclusive: BTreeSet::new(),
+            places: Vec::new(),
+            devices: devices::Wanted::default(),
+        };
+        for plugin in &settings.pre_filters {
+            match plugin.as_str() {
+                "NodeAffinity" => drop(nodes::named(pod)?),
+                "VolumeRestrictions" => judge.exclusive = cluster.exclusive_claims(pod)?,
+                "VolumeBinding" => judge.volumes = cluster.wanted_volumes(pod)?,
+                "VolumeZone" => judge.places = cluster.volume_places(pod)?,
+                "DynamicResources" => judge.devices = devices::Wanted::of(cluster, pod)?,
+                _ => {}
+            }
+        }
+        Ok(judge)
+    }
+
+    /// Returns the rejection of the first filter that rejects the node.
+    pub fn reject(&self, node: &Node) -> Option<Rejection> {
+        self.settings.filters.iter().find_map(|plugin| self.reject_by(plugin, node))
+    }
+
+    fn reject_by(&self, plugin: &str, node: &Node) -> Option<Rejection> {
+        let Self { cluster, settings, pod, .. } = *self;
+        match plugin {
+            "NodeUnschedulable" => nodes::is_cordoned(pod, node),
+            "NodeName" => nodes::is_another(pod, node),
+            "TaintToleration" => nodes::is_tainted(pod, node),
+            "NodeAffinity" => nodes::is_not_selected(settings, pod, node),
+            "NodePorts" => cluster.has_port_conflict(pod, node),
+            "NodeResourcesFit" => cluster.lacks_resources(settings, pod, node),
+            "VolumeRestrictions" => cluster.shares_disk(&self.exclusive, pod, node),
+            "NodeVolumeLimits" => cluster.has_too_many_volumes(pod, node),
+            "VolumeBinding" => cluster.lacks_volumes(&self.volumes, node),
+            "VolumeZone" => volumes::is_elsewhere(&self.places, node),
+            "PodTopologySpread" => self.required_spread.reject(pod, node),
+            "InterPodAffinity" if !self.skips_affinity => self.neighbours.reject(node),
+            "DynamicResources" => self.devices.reject(cluster, node),
+            _ => None,
+        }
+    }
+}
+
+impl Cluster {
+    /// Judges all nodes for a pod, and scores those that fit.
+    ///
+    /// All nodes are judged, whatever part of them the profile says is enough. A pod that preemption has nominated to a node
+    /// is judged there as anywhere.
+    pub fn evaluate(&self, pod: &Pod, settings: &Settings) -> Evaluation {
+        let mut evaluation = Evaluation { verdicts: self.verdicts(pod, settings), ..Evaluation::default() };
+        let fit: Vec<&Node> =
+            self.nodes.values().filter(|node| evaluation.fits(node.name())).map(|node| &**node).collect();
+        evaluation.scores = self.score(pod, settings, &fit);
+        let total = |node: &Node| -> i64 {
+            let weighted = evaluation.scores.iter().map(|it| it.weight.saturating_mul(it.scores[node.name()]));
+            weighted.fold(0, i64::saturating_add)
+        };
+        let most = fit.iter().map(|node| total(node)).max();
+        let best = fit.iter().filter(|node| Some(total(node)) == most).map(|node| node.name().to_owned());
+        evaluation.best = best.collect();
+        evaluation
+    }
+
+    /// Returns the first rejection of each node.
+    pub(crate) fn verdicts(&self, pod: &Pod, settings: &Settings) -> BTreeMap<String, Option<Rejection>> {
+        let everywhere = |rejection: Rejection| {
+            self.nodes.keys().map(|name| (name.clone(), Some(rejection.clone()))).collect::<BTreeMap<_, _>>()
+        };
+        let judge = match Judge::of(self, settings, pod) {
+            Ok(judge) => judge,
+            Err(rejection) => return everywhere(rejection),
+        };
+        let is_asked = settings.pre_filters.iter().any(|plugin| plugin == "NodeAffinity");
+        let named = if is_asked { nodes::named(pod).ok().flatten() } else { None };
+        let verdict = |node: &Node| match &named {
+            Some(names) if !names.contains(node.name()) => {
+                Some(Rejection::unresolvable("NodeAffinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]"))
+            }
+            _ => self.with_nominated(&judge, node).or_else(|| judge.reject(node)),
+        };
+        self.nodes.iter().map(|(name, node)| (name.clone(), verdict(node))).collect()
+    }
+
+    /// Rejects a node that is too small once the pods that are nominated to it are there. They may never come, so a node has
+    /// to fit without them too.
+    pub(crate) fn with_nominated(&self, judge: &Judge<'_>, node: &Node) -> Option<Rejection> {
+        let pod = judge.pod;
+        let others = self.nominated.get(node.name()).into_iter().flat_map(BTreeMap::values);
+        let others: Vec<_> = others.filter(|it| priority(it) >= priority(pod) && it.uid() != pod.uid()).collect();
+        if others.is_empty() {
+            return None;
+        }
+        let mut with_others = self.clone();
+        others.into_iter().for_each(|other| with_others.place(other.clone(), node.name()));
+        match judge.in_cluster(&with_others) {
+            Ok(hypothetical) => hypothetical.reject(node),
+            Err(rejection) => Some(rejection),
+        }
+    }
+
+    /// Returns the scores of the nodes that fit, in the order of the profile.
+    pub(crate) fn score(&self, pod: &Pod, settings: &Settings, fit: &[&Node]) -> Vec<PluginScores> {
+        let all = |score: &dyn Fn(&Node) -> i64| Some(fit.iter().map(|node| score(node)).collect());
+        let of = |plugin: &str| -> Option<Vec<i64>> {
+            match plugin {
+                "TaintToleration" => Some(nodes::taint_scores(pod, fit)),
+                "NodeAffinity" => nodes::affinity_scores(settings, pod, fit),
+                "NodeResourcesFit" => all(&|node| resources::fit_score(self, settings, pod, node)),
+                "NodeResourcesBalancedAllocation" => resources::balance_scores(self, settings, pod, fit),
+                "PodTopologySpread" => self.spread_scores(settings, pod, fit),
+                "InterPodAffinity" => self.affinity_scores(settings, pod, fit),
+                "ImageLocality" => all(&|node| self.image_locality(pod, node)),
+                "DynamicResources" => devices::Wanted::of(self, pod).ok().and_then(|wanted| wanted.scores(self, fit)),
+                _ => None,
+            }
+        };
+        let names = || fit.iter().map(|node| node.name().to_owned());
+        let scored = settings.scores.iter().filter_map(|(plugin, weight)| {
+            let scores = names().zip(of(plugin)?).collect();
+            Some(PluginScores { plugin: plugin.clone(), weight: *weight, scores })
+        });
+        scored.collect()
+    }
+}
+
+pub(crate) fn priority(pod: &Pod) -> i32 {
+    spec(pod).priority.unwrap_or(0)
+}

@@ -1,0 +1,216 @@
+//! What a pod says of nodes themselves: taints, node affinity, host ports, images.
+
+use crate::{Cluster, Rejection, Settings, label, spec};
+use proto::Kind;
+use proto::kinds::api::core::v1::{
+    Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm, Taint,
+    Toleration,
+};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AffinityArgs {
+    added_affinity: Option<NodeAffinity>,
+}
+
+pub fn taints(node: &Node) -> Vec<Taint> {
+    node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default()
+}
+
+pub fn tolerated(pod: &Pod, taint: &Taint) -> bool {
+    let matches = |t: &Toleration| {
+        let any_or = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w.is_empty() || w == is);
+        let value = || t.value.clone().unwrap_or_default() == taint.value.clone().unwrap_or_default();
+        any_or(&t.effect, &taint.effect)
+            && any_or(&t.key, &taint.key)
+            && (t.operator.as_deref() == Some("Exists") || value())
+    };
+    spec(pod).tolerations.iter().flatten().any(matches)
+}
+
+/// Returns true if the pod does not tolerate a NoSchedule or NoExecute taint.
+pub fn repels(node: &Node, pod: &Pod) -> bool {
+    taints(node).iter().any(|taint| taint.effect != "PreferNoSchedule" && !tolerated(pod, taint))
+}
+
+/// Rejects a node that is cordoned, unless the pod tolerates the taint of that.
+pub fn is_cordoned(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let cordon =
+        Taint { key: "node.kubernetes.io/unschedulable".into(), effect: "NoSchedule".into(), ..Taint::default() };
+    let is_cordoned = node.spec.as_ref().and_then(|s| s.unschedulable) == Some(true) && !tolerated(pod, &cordon);
+    is_cordoned.then(|| Rejection::unresolvable("NodeUnschedulable", "node(s) were unschedulable"))
+}
+
+pub fn is_tainted(pod: &Pod, node: &Node) -> Option<Rejection> {
+    repels(node, pod).then(|| Rejection::unresolvable("TaintToleration", "node(s) had untolerated taint(s)"))
+}
+
+pub fn is_another(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let name = spec(pod).node_name.unwrap_or_default();
+    let is_another = !name.is_empty() && name != node.name();
+    is_another.then(|| Rejection::unresolvable("NodeName", "node(s) didn't match the requested node name"))
+}
+
+fn of_pod(pod: &Pod) -> NodeAffinity {
+    spec(pod).affinity.and_then(|a| a.node_affinity).unwrap_or_default()
+}
+
+pub fn selector_matches(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| term_matches(term, node))
+}
+
+/// Returns true if the node has what a selector of volumes, devices or pods asks for.
+pub fn matches(selector: Option<&NodeSelector>, node: &Node) -> bool {
+    selector.is_none_or(|selector| selector_matches(selector, node))
+}
+
+/// Returns true if `nodeSelector` and required node affinity match the node.
+pub fn is_selected(node: &Node, pod: &Pod) -> bool {
+    let selector = spec(pod).node_selector.unwrap_or_default();
+    let by_selector = selector.iter().all(|(key, value)| label(node, key).as_ref() == Some(value));
+    by_selector && matches(of_pod(pod).required_during_scheduling_ignored_during_execution.as_ref(), node)
+}
+
+fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let expressions = term.match_expressions.clone().unwrap_or_default();
+    let fields = term.match_fields.clone().unwrap_or_default();
+    let name = || Some(node.name().to_owned());
+    (!expressions.is_empty() || !fields.is_empty())
+        && expressions.iter().all(|e| holds(e, label(node, &e.key)))
+        && fields.iter().all(|e| holds(e, name().filter(|_| e.key == "metadata.name")))
+}
+
+fn holds(requirement: &NodeSelectorRequirement, value: Option<String>) -> bool {
+    let values = requirement.values.clone().unwrap_or_default();
+    let numbers = || {
+        let bound: i64 = values.first()?.parse().ok()?;
+        Some((value.as_ref()?.parse::<i64>().ok()?, bound))
+    };
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.contains(&value)),
+        "NotIn" => !value.is_some_and(|value| values.contains(&value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
+        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+/// Returns the nodes that the pod names, if each of its terms does.
+pub fn named(pod: &Pod) -> Result<Option<BTreeSet<String>>, Rejection> {
+    let Some(required) = of_pod(pod).required_during_scheduling_ignored_during_execution else { return Ok(None) };
+    let mut all = BTreeSet::new();
+    for term in &required.node_selector_terms {
+        let fields = term.match_fields.clone().unwrap_or_default();
+        let mut by_name =
+            fields.iter().filter(|field| field.key == "metadata.name" && field.operator == "In").peekable();
+        if by_name.peek().is_none() {
+            return Ok(None);
+        }
+        let sets: Vec<Vec<String>> = by_name.map(|field| field.values.clone().unwrap_or_default()).collect();
+        all.extend(sets[0].iter().filter(|name| sets.iter().all(|set| set.contains(name))).cloned());
+    }
+    if required.node_selector_terms.is_empty() {
+        return Ok(None);
+    }
+    match all.is_empty() {
+        true => Err(Rejection::unresolvable("NodeAffinity", "pod affinity terms conflict")),
+        false => Ok(Some(all)),
+    }
+}
+
+/// Rejects a node that the profile's added affinity or the pod's own does not match.
+pub fn is_not_selected(settings: &Settings, pod: &Pod, node: &Node) -> Option<Rejection> {
+    let added = settings.args::<AffinityArgs>("NodeAffinity").added_affinity.unwrap_or_default();
+    let reason = if !matches(added.required_during_scheduling_ignored_during_execution.as_ref(), node) {
+        "node(s) didn't match scheduler-enforced node affinity"
+    } else if !is_selected(node, pod) {
+        "node(s) didn't match Pod's node affinity/selector"
+    } else {
+        return None;
+    };
+    Some(Rejection::unresolvable("NodeAffinity", reason))
+}
+
+/// Returns the weights of the preferences that a node has; `None` if there is no preference.
+pub fn affinity_scores(settings: &Settings, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
+    let added = settings.args::<AffinityArgs>("NodeAffinity").added_affinity.unwrap_or_default();
+    let both = [added, of_pod(pod)].map(|a| a.preferred_during_scheduling_ignored_during_execution);
+    let terms: Vec<PreferredSchedulingTerm> = both.into_iter().flatten().flatten().collect();
+    if terms.is_empty() {
+        return None;
+    }
+    let sum = |node: &Node| {
+        let matching = terms.iter().filter(|term| term_matches(&term.preference, node));
+        matching.map(|term| i64::from(term.weight)).sum::<i64>()
+    };
+    Some(to_highest(fit.iter().map(|node| sum(node)).collect()))
+}
+
+/// Scores the nodes by their taints that pods should rather avoid.
+pub fn taint_scores(pod: &Pod, fit: &[&Node]) -> Vec<i64> {
+    let soft = |node: &&Node| {
+        taints(node).iter().filter(|t| t.effect == "PreferNoSchedule" && !tolerated(pod, t)).count() as i64
+    };
+    to_highest(fit.iter().map(soft).collect()).into_iter().map(|score| 100 - score).collect()
+}
+
+/// Scales scores so that the highest becomes 100.
+pub fn to_highest(scores: Vec<i64>) -> Vec<i64> {
+    let highest = scores.iter().copied().max().unwrap_or(0);
+    scores.into_iter().map(|score| if highest == 0 { 0 } else { score * 100 / highest }).collect()
+}
+
+/// Returns the protocol, number and address of each host port.
+fn ports(pod: &Pod) -> Vec<(String, i32, String)> {
+    let sidecars = spec(pod).init_containers.into_iter().flatten();
+    let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = spec(pod).containers.into_iter().chain(sidecars).flat_map(|c| c.ports.unwrap_or_default());
+    let or = |text: Option<String>, default: &str| text.filter(|t| !t.is_empty()).unwrap_or_else(|| default.to_owned());
+    let ports = ports.filter(|port| port.host_port.is_some_and(|number| number > 0));
+    ports.map(|p| (or(p.protocol, "TCP"), p.host_port.unwrap_or(0), or(p.host_ip, "0.0.0.0"))).collect()
+}
+
+impl Cluster {
+    pub(crate) fn has_port_conflict(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
+        let taken: Vec<_> = self.pods_on(node).flat_map(|pod| ports(pod)).collect();
+        let conflict = |a: &(String, i32, String), b: &(String, i32, String)| {
+            a.0 == b.0 && a.1 == b.1 && (a.2 == b.2 || a.2 == "0.0.0.0" || b.2 == "0.0.0.0")
+        };
+        let is_taken = ports(pod).iter().any(|port| taken.iter().any(|other| conflict(port, other)));
+        is_taken
+            .then(|| Rejection::resolvable("NodePorts", "node(s) didn't have free ports for the requested pod ports"))
+    }
+
+    /// Returns more for nodes that have the images of the pod: the sum of their sizes, each times the part of all nodes
+    /// that have it.
+    pub(crate) fn image_locality(&self, pod: &Pod, node: &Node) -> i64 {
+        const MIB: i64 = 1 << 20;
+        let has = |node: &Node, image: &str| {
+            let images = node.status.iter().flat_map(|s| s.images.iter().flatten());
+            images
+                .filter(|i| i.names.iter().flatten().any(|name| name == image))
+                .filter_map(|i| i.size_bytes)
+                .next_back()
+        };
+        let spec = spec(pod);
+        let containers: Vec<Option<String>> =
+            spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.image.clone()).collect();
+        let volumes =
+            spec.volumes.iter().flatten().filter_map(|v| v.image.as_ref()).map(|image| image.reference.clone());
+        let most = 1000 * MIB * (containers.len() as i64).max(1);
+        let images = containers.into_iter().chain(volumes).flatten();
+        let bytes: i64 = images
+            .filter_map(|image| {
+                let file = image.rsplit('/').next().unwrap_or_default();
+                let image = if file.contains(':') { image.clone() } else { format!("{image}:latest") };
+                let spread = self.nodes.values().filter(|node| has(node, &image).is_some()).count() as f64;
+                Some((has(node, &image)? as f64 * (spread / self.nodes.len() as f64)) as i64)
+            })
+            .sum();
+        100 * (bytes.clamp(23 * MIB, most) - 23 * MIB) / (most - 23 * MIB)
+    }
+}
