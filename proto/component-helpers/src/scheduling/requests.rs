@@ -133,17 +133,20 @@ pub fn scheduling_requests(pod: &Pod) -> Resources {
 /// Returns the requests of a pod for scheduling, with an assumed use for containers that have no request for CPU or memory.
 /// Where the pod as a whole has requests, only a resource that nobody requests is assumed.
 pub fn scheduling_non_zero_requests(pod: &Pod) -> Resources {
-    let requests = pod.spec.as_ref().and_then(|spec| Some((spec, spec.resources.as_ref()?.requests.as_ref()?)));
-    let Some((spec, of_pod_level)) = requests.filter(|(_, all)| all.keys().any(|name| is_pod_level(name))) else {
+    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
+    let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
+    let requests = Requests { spec, status, assumed: Assumed::default() };
+    let of_pod_level = spec.resources.as_ref().and_then(|r| r.requests.as_ref());
+    let Some(of_pod_level) = of_pod_level.filter(|all| all.keys().any(|name| is_pod_level(name))) else {
         return of_pod(pod, Assumed { cpu: true, memory: true });
     };
-    let named = |name: &str| {
+    let is_named = |name: &str| {
         let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
         of_pod_level.contains_key(name)
             || spec.overhead.as_ref().is_some_and(|overhead| overhead.contains_key(name))
-            || containers.any(|container| quantities(container).is_some_and(|all| all.contains_key(name)))
+            || containers.any(|container| requests.parts(container).iter().flatten().any(|all| all.contains_key(name)))
     };
-    of_pod(pod, Assumed { cpu: !named("cpu"), memory: !named("memory") })
+    of_pod(pod, Assumed { cpu: !is_named("cpu"), memory: !is_named("memory") })
 }
 
 fn of_pod(pod: &Pod, assumed: Assumed) -> Resources {
@@ -190,17 +193,23 @@ impl Requests<'_> {
         apps.chain(self.status.init_container_statuses.iter().flatten()).find(|status| status.name == name)
     }
 
-    fn of_container(&self, container: &Container) -> Resources {
+    /// Returns the desired, the actual and the allocated requests of a container, as far as they count.
+    fn parts<'a>(&'a self, container: &'a Container) -> [Option<&'a Quantities>; 3] {
         let desired = quantities(container);
         let status = self.container_status(&container.name).filter(|status| status.resources.is_some());
         let in_effect = status.and_then(|status| status.resources.as_ref()?.requests.as_ref());
         let allocated = status.and_then(|status| status.allocated_resources.as_ref());
         let desired = desired.filter(|_| status.is_none() || !self.is_resize_infeasible());
-        let mut requests = Resources::of(desired);
-        for quantities in [in_effect, allocated].into_iter().flatten() {
+        [desired, in_effect, allocated]
+    }
+
+    fn of_container(&self, container: &Container) -> Resources {
+        let parts = self.parts(container);
+        let mut requests = Resources::default();
+        for quantities in parts.into_iter().flatten() {
             requests.raise_to(&Resources::of(Some(quantities)));
         }
-        let asks = |name| [desired, in_effect, allocated].into_iter().flatten().any(|all| all.contains_key(name));
+        let asks = |name| parts.into_iter().flatten().any(|all| all.contains_key(name));
         if self.assumed.cpu && !asks("cpu") {
             requests.milli_cpu = DEFAULT_MILLI_CPU;
         }
