@@ -39,7 +39,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     run_with_plugins(config, env, Arc::new(|_, _| {})).await
 }
 
-/// Runs as a process, with plugins of another crate beside Kubernetes' own. SIGHUP reads the configuration file again.
+/// Runs as a process, with plugins of another crate beside Kubernetes' own. SIGHUP reads the configuration file again,
+/// and a changed script is read by itself.
 pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> Result<(), Error> {
     config.original.warn();
     let given = config.clone();
@@ -49,6 +50,7 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
     let Config { client: options, serving, cert_dir, settings, .. } = config;
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     let (sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
+    env.spawn(reload::follow_scripts(client.clone(), register.clone(), sender.clone()));
     env.spawn(reload::follow_hangups(given, client.clone(), register.clone(), sender));
     let (shown, election) = (configuration.clone(), settings.leader_election.clone());
     let pages = HealthServer::new().configz_from(move || configz(&shown.borrow(), &election, &options));
@@ -58,8 +60,10 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
 
 /// Runs inside another process, which gives the client: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
-    let (_sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
-    lead(client, settings, env, Arc::new(|_, _| {}), configuration).await
+    let (sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
+    let register: Register = Arc::new(|_, _| {});
+    env.spawn(reload::follow_scripts(client.in_env(&env), register.clone(), sender));
+    lead(client, settings, env, register, configuration).await
 }
 
 async fn lead(

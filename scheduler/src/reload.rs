@@ -1,4 +1,4 @@
-//! Reads the configuration file again on SIGHUP.
+//! Reads the configuration file again on SIGHUP, and the scripts when their files change.
 //!
 //! Kubernetes' scheduler reads its file once.
 
@@ -7,6 +7,7 @@ use crate::config::aggregate;
 use crate::extenders::Extenders;
 use crate::scheduler::registry;
 use client::{Client, Informers};
+use component_base::file_watch::FileWatch;
 use component_base::lifecycle::Hangups;
 use component_base::options::ConfigFileError;
 use scheduling_framework::configuration::Configuration;
@@ -14,17 +15,23 @@ use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Makes the profiles and extenders of a configuration on trial, with informers that never start.
-pub fn check(config: &Config, client: &Client, register: &Register) -> Result<(), ConfigFileError> {
+/// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns what is wrong with them.
+fn errors(configuration: &Configuration, client: &Client, register: &Register) -> Option<String> {
     let (informers, waiting_pods) = (Informers::new(client), WaitingPods::default());
     let handle = Handle { client, informers: &informers, env: client.env(), waiting_pods: &waiting_pods };
-    let configuration = &config.settings.configuration;
     let assembled = Profiles::assemble(configuration, &registry(&handle, register));
     let connected = assembled.and_then(|_| Extenders::new(client.env(), &configuration.extenders));
-    connected.map(drop).map_err(|errors| ConfigFileError::Invalid {
-        path: config.config_file.clone().unwrap_or_default(),
-        message: format!("initializing profiles: {}", aggregate(&errors)),
-    })
+    connected.err().map(|errors| format!("initializing profiles: {}", aggregate(&errors)))
+}
+
+/// Returns an error if the profiles of a file cannot be made.
+pub fn check(config: &Config, client: &Client, register: &Register) -> Result<(), ConfigFileError> {
+    match errors(&config.settings.configuration, client, register) {
+        None => Ok(()),
+        Some(message) => {
+            Err(ConfigFileError::Invalid { path: config.config_file.clone().unwrap_or_default(), message })
+        }
+    }
 }
 
 /// Sends the configuration that the file has after each SIGHUP. A bad file is one line of log, and changes nothing.
@@ -49,3 +56,36 @@ pub async fn follow_hangups(
         }
     }
 }
+
+/// Sends the configuration again after the file of a script has changed. A bad script is one line of log, and the one before
+/// stays.
+pub async fn follow_scripts(client: Client, register: Register, sender: watch::Sender<Arc<Configuration>>) {
+    let (env, mut receiver) = (client.env().clone(), sender.subscribe());
+    loop {
+        let configuration = receiver.borrow_and_update().clone();
+        let mut files = FileWatch::new(scheduler_scripts::paths(&configuration));
+        loop {
+            tokio::select! {
+                biased;
+                () = env.shutdown().cancelled() => return,
+                changed = receiver.changed() => match changed {
+                    Ok(()) if Arc::ptr_eq(&receiver.borrow_and_update(), &configuration) => continue,
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                () = files.changed(&env), if !files.is_empty() => {}
+            }
+            match errors(&configuration, &client, &register) {
+                None => {
+                    tracing::info!("the scripts were read again");
+                    // Not if a SIGHUP has brought another configuration meanwhile.
+                    sender.send_if_modified(|present| Arc::ptr_eq(present, &configuration));
+                }
+                Some(why) => tracing::error!("the scripts stay as they are: {why}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
         random: env.random("scheduler/preemption"),
     };
     let mut registry = scheduler_plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
+    scheduler_scripts::register(&mut registry);
     register(handle, &mut registry);
     registry
 }

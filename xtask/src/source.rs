@@ -37,6 +37,7 @@ pub const CRATES: &[&str] = &[
     "scheduler/framework",
     "scheduler/plugins",
     "scheduler/reference",
+    "scheduler/scripts",
     "scheduler",
     "kubelet-sim/file-tree",
     "kubelet-sim/userland",

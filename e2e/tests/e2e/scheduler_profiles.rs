@@ -1,4 +1,5 @@
-//! Tests with a stock `kubectl` that one scheduler has two profiles, and that SIGHUP changes them.
+//! Tests with a stock `kubectl` that one scheduler has several profiles, that SIGHUP changes them, and that a script of one
+//! changes while they run.
 
 use crate::program;
 use e2e::kubectl::Kubectl;
@@ -6,10 +7,16 @@ use e2e::processes::{Cluster, Start, free_ports, signal};
 use e2e::store::Store;
 use e2e::wait;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Writes a configuration: `default-scheduler` spreads pods over the nodes, and `packer` has this strategy.
+/// Writes a configuration: `default-scheduler` spreads pods over the nodes, `packer` has this strategy, and `scripted` has the
+/// script beside the file.
 fn write(file: &Path, packer: &str) {
+    let scripted = json!({
+        "schedulerName": "scripted",
+        "plugins": {"multiPoint": {"enabled": [{"name": "Script"}]}},
+        "pluginConfig": [{"name": "Script", "args": {"path": script(file)}}],
+    });
     let profile = |name: &str, strategy: &str| {
         json!({
             "schedulerName": name,
@@ -20,9 +27,18 @@ fn write(file: &Path, packer: &str) {
     let configuration = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "profiles": [profile("default-scheduler", "LeastAllocated"), profile("packer", packer)],
+        "profiles": [profile("default-scheduler", "LeastAllocated"), profile("packer", packer), scripted],
     });
     std::fs::write(file, configuration.to_string()).unwrap();
+}
+
+fn script(file: &Path) -> PathBuf {
+    file.with_file_name("policy.luau")
+}
+
+/// Writes a script that evaluates this for each node.
+fn write_script(file: &Path, expression: &str) {
+    std::fs::write(script(file), format!("function filter(pod, node)\n  return {expression}\nend\n")).unwrap();
 }
 
 fn create(kubectl: &Kubectl, name: &str, spec: &Value) {
@@ -48,10 +64,11 @@ fn node_of(kubectl: &Kubectl, name: &str, scheduler: &str) -> String {
 }
 
 #[test]
-fn two_profiles_and_a_changed_file() {
+fn several_profiles_a_changed_file_and_a_changed_script() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("scheduler.yaml");
     write(&file, "MostAllocated");
+    write_script(&file, "'closed by the script'");
     let flag = format!("--scheduler-arg=config={}", file.display());
     let (directory, store, port) = (directory.path(), Store::Memory, free_ports());
     let cluster = Cluster::start(&Start { program: program(), directory, store, nodes: 2, port, flags: &[&flag] });
@@ -75,6 +92,23 @@ fn two_profiles_and_a_changed_file() {
         tries += 1;
         node_of(&kubectl, &format!("try-{tries}"), "packer") == empty
     });
+    a_script_changes(&kubectl, &file, full);
     assert_eq!(cluster.component("scheduler"), Some(scheduler), "the same process");
     cluster.stop();
+}
+
+/// Changes the script of a pod that waits, without a signal: to one that fails, and to one that names a node.
+fn a_script_changes(kubectl: &Kubectl, file: &Path, node: &str) {
+    create(kubectl, "scripted", &json!({"schedulerName": "scripted"}));
+    let event = |reason: &str| {
+        wait::until(&format!("an event says {reason:?}"), || {
+            kubectl.ok("get events --field-selector=involvedObject.name=scripted").contains(reason)
+        });
+    };
+    event("2 closed by the script");
+    write_script(file, "node.labels.none.x");
+    event("policy.luau:2: attempt to index nil with 'x'");
+    assert_ne!(node_of(kubectl, "beside-a-script-that-fails", "default-scheduler"), "");
+    write_script(file, &format!("node.name == '{node}'"));
+    wait::until("the pod has its node", || kubectl.ok("get pod scripted -o jsonpath={.spec.nodeName}") == node);
 }

@@ -8,6 +8,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
@@ -26,6 +27,15 @@ pub struct NodeInfo {
     pub with_affinity: u32,
     /// Number of pods with required anti-affinity.
     pub with_required_anti_affinity: u32,
+    /// Number of this state: two states with the same number are equal. A clone is the same state until it changes.
+    pub generation: u64,
+}
+
+/// The last number of a state. Corresponds to nextGeneration of pkg/scheduler/framework.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+fn next_generation() -> u64 {
+    GENERATION.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl NodeInfo {
@@ -42,6 +52,7 @@ impl NodeInfo {
             self.images = Arc::new(images);
         }
         self.node = Some(node);
+        self.generation = next_generation();
     }
 
     pub fn name(&self) -> &str {
@@ -74,6 +85,7 @@ impl NodeInfo {
         self.with_affinity += u32::from(pod.has_affinity());
         self.with_required_anti_affinity += u32::from(!pod.required_anti_affinity.is_empty());
         self.pods.insert(at, pod);
+        self.generation = next_generation();
     }
 
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
@@ -91,6 +103,7 @@ impl NodeInfo {
         }
         self.with_affinity -= u32::from(pod.has_affinity());
         self.with_required_anti_affinity -= u32::from(!pod.required_anti_affinity.is_empty());
+        self.generation = next_generation();
         Some(pod)
     }
 

@@ -10,6 +10,7 @@ pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_resources;
 pub mod pod_topology_spread;
+pub mod script;
 pub mod volume_binding;
 
 pub use default_preemption::DefaultPreemptionArgs;
@@ -18,6 +19,7 @@ pub use inter_pod_affinity::InterPodAffinityArgs;
 pub use node_affinity::NodeAffinityArgs;
 pub use node_resources::{NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs};
 pub use pod_topology_spread::PodTopologySpreadArgs;
+pub use script::ScriptArgs;
 pub use volume_binding::VolumeBindingArgs;
 
 use crate::configuration::strict;
@@ -51,6 +53,7 @@ pub fn read(plugin: &str, path: &str, value: &Value, unreadable: &mut Vec<String
         "NodeResourcesFit" => read_as::<NodeResourcesFitArgs>(plugin, path, value, unreadable),
         "PodTopologySpread" => read_as::<PodTopologySpreadArgs>(plugin, path, value, unreadable),
         "VolumeBinding" => read_as::<VolumeBindingArgs>(plugin, path, value, unreadable),
+        name if script::NAMES.contains(&name) => read_as::<ScriptArgs>("Script", path, value, unreadable),
         _ => value.clone(),
     }
 }
@@ -93,6 +96,7 @@ pub fn validate(plugin: &str, path: &str, value: &Value, errors: &mut Vec<FieldE
         "NodeResourcesFit" => validate_as::<NodeResourcesFitArgs>(path, value, errors),
         "PodTopologySpread" => validate_as::<PodTopologySpreadArgs>(path, value, errors),
         "VolumeBinding" => validate_as::<VolumeBindingArgs>(path, value, errors),
+        name if script::NAMES.contains(&name) => validate_as::<ScriptArgs>(path, value, errors),
         _ => {}
     }
 }

@@ -1,0 +1,213 @@
+//! `Machine`, a loaded script with the tables of pods and nodes. It runs one function at a time.
+//!
+//! Memory: no garbage is collected while a function runs, so that the limit counts all that a call allocates, and so the same
+//! call fails or not in each run. Between calls the machine collects once there is enough garbage.
+
+use crate::failure::{self, message};
+use crate::sandbox::{self, Budget};
+use crate::values::Values;
+use mlua::prelude::*;
+use scheduling_framework::MAX_NODE_SCORE;
+use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::configuration::args::script::ScriptLimits;
+use scheduling_framework::pod_info::PodInfo;
+use std::sync::Arc;
+
+/// Longest script.
+const MAX_SOURCE_BYTES: usize = 256 << 10;
+/// Longest reason of a rejection, in characters. The message of a pod has those of all nodes.
+const MAX_REASON: usize = 128;
+/// Least garbage that is collected. More than the live tables have to be garbage too, so that collecting costs little.
+const MIN_GARBAGE_BYTES: usize = 16 << 20;
+
+#[derive(Debug)]
+pub struct Machine {
+    /// Path of the script, as messages show it.
+    pub shown: String,
+    source: String,
+    limits: ScriptLimits,
+    lua: Lua,
+    budget: Arc<Budget>,
+    functions: Functions,
+    values: Values,
+    /// Memory of the state after the script was loaded.
+    base_bytes: usize,
+}
+
+/// The functions that the script defines.
+#[derive(Clone, Debug, Default)]
+pub struct Functions {
+    pub filter: Option<LuaFunction>,
+    pub score: Option<LuaFunction>,
+    pub rank: Option<LuaFunction>,
+}
+
+impl Machine {
+    /// Loads a script: compiles it, and runs what stands outside of its functions.
+    pub fn load(shown: &str, source: &str, limits: &ScriptLimits) -> Result<Self, String> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(format!("{shown}: a script has at most {MAX_SOURCE_BYTES} bytes"));
+        }
+        let budget = Budget::new(limits.steps.unsigned_abs());
+        let lua = sandbox::state(&budget).map_err(|error| format!("{shown}: {error}"))?;
+        let chunk = failure::compile(&lua, shown, source)?;
+        let mut machine = Self {
+            shown: shown.to_owned(),
+            source: source.to_owned(),
+            limits: limits.clone(),
+            lua,
+            budget,
+            functions: Functions::default(),
+            values: Values::new(source.contains("pods")),
+            base_bytes: 0,
+        };
+        machine.call(&chunk, ())?;
+        let globals = machine.lua.globals();
+        globals.set_readonly(true);
+        let function = |name: &str| match globals.raw_get::<LuaValue>(name).unwrap_or(LuaNil) {
+            LuaNil => Ok(None),
+            LuaValue::Function(function) => Ok(Some(function)),
+            other => Err(format!("{shown}: {name} is a {}, and not a function", kind(&other))),
+        };
+        machine.functions =
+            Functions { filter: function("filter")?, score: function("score")?, rank: function("rank")? };
+        if let Functions { filter: None, score: None, rank: None } = machine.functions {
+            return Err(format!("{shown}: defines none of the functions filter, score and rank"));
+        }
+        machine.collect()?;
+        machine.base_bytes = machine.lua.used_memory();
+        Ok(machine)
+    }
+
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// Drops the tables of nodes that have gone.
+    pub fn retain(&mut self, snapshot: &Snapshot) {
+        self.values.retain(snapshot);
+    }
+
+    /// Returns the reason for which the script rejects the node, if it does.
+    pub fn filter(&mut self, pod: &PodInfo, node: &NodeInfo) -> Result<Option<String>, String> {
+        self.collect_if_due()?;
+        let Some(function) = self.functions.filter.clone() else { return Ok(None) };
+        let arguments = (self.pod(pod)?, self.node(node)?);
+        match self.call(&function, arguments)? {
+            LuaNil | LuaValue::Boolean(true) => Ok(None),
+            LuaValue::Boolean(false) => Ok(Some(format!("node(s) were rejected by {}", self.shown))),
+            LuaValue::String(reason) => {
+                let reason = reason.to_string_lossy();
+                Ok(Some(reason.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect()))
+            }
+            other => {
+                let (shown, kind) = (&self.shown, kind(&other));
+                Err(format!("{shown}: filter returned a {kind}, and not a boolean or a reason"))
+            }
+        }
+    }
+
+    pub fn score(&mut self, pod: &PodInfo, node: &NodeInfo) -> Result<i64, String> {
+        self.collect_if_due()?;
+        let Some(function) = self.functions.score.clone() else { return Ok(0) };
+        let arguments = (self.pod(pod)?, self.node(node)?);
+        let score = self.call(&function, arguments)?;
+        let score = number(&score).ok_or_else(|| self.not_a_number("score", &score))?;
+        match (0.0..=MAX_NODE_SCORE as f64).contains(&score) {
+            true => Ok(score.round() as i64),
+            false => Err(format!("{}: score returned {score}, and not 0 to {MAX_NODE_SCORE}", self.shown)),
+        }
+    }
+
+    /// Returns the pod's place in the queue: the lowest is first.
+    pub fn rank(&mut self, pod: &PodInfo) -> Result<i64, String> {
+        self.collect_if_due()?;
+        let Some(function) = self.functions.rank.clone() else { return Ok(0) };
+        let pod = self.pod(pod)?;
+        let rank = self.call(&function, pod)?;
+        match number(&rank).filter(|rank| !rank.is_nan()) {
+            Some(rank) => Ok(in_order(rank)),
+            None => Err(self.not_a_number("rank", &rank)),
+        }
+    }
+
+    fn not_a_number(&self, function: &str, value: &LuaValue) -> String {
+        let kind = if number(value).is_some() { "NaN".to_owned() } else { format!("a {}", kind(value)) };
+        format!("{}: {function} returned {kind}, and not a number", self.shown)
+    }
+
+    fn pod(&mut self, info: &PodInfo) -> Result<LuaTable, String> {
+        self.values.pod(&self.lua, info).map_err(|error| message(&self.shown, &error))
+    }
+
+    fn node(&mut self, info: &NodeInfo) -> Result<LuaTable, String> {
+        self.values.node(&self.lua, info).map_err(|error| message(&self.shown, &error))
+    }
+
+    /// Calls a function within the limits.
+    fn call(&self, function: &LuaFunction, arguments: impl IntoLuaMulti) -> Result<LuaValue, String> {
+        self.budget.restart();
+        let most = usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX);
+        let limited = self.lua.set_memory_limit(self.lua.used_memory().saturating_add(most));
+        let result = limited.and_then(|_| function.call(arguments));
+        let unlimited = self.lua.set_memory_limit(0);
+        result.and_then(|value| unlimited.map(|_| value)).map_err(|error| message(&self.shown, &error))
+    }
+
+    /// Collects garbage if there is enough. A script that keeps more than a call may take is loaded again, and so forgets it.
+    fn collect_if_due(&mut self) -> Result<(), String> {
+        let live = self.values.live_bytes;
+        let most = usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX);
+        let garbage = self.lua.used_memory().saturating_sub(self.base_bytes + live);
+        if garbage <= MIN_GARBAGE_BYTES.max(live).max(most) {
+            return Ok(());
+        }
+        self.collect()?;
+        let kept = self.lua.used_memory().saturating_sub(self.base_bytes);
+        if kept > most {
+            tracing::warn!(script = self.shown, "the script keeps {kept} bytes between calls, and is loaded again");
+            *self = Self::load(&self.shown, &self.source, &self.limits)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self) -> Result<(), String> {
+        self.values.clear();
+        let collected = self.lua.gc_collect();
+        self.lua.gc_stop(); // collecting by hand also starts it
+        collected.map_err(|error| message(&self.shown, &error))
+    }
+}
+
+fn number(value: &LuaValue) -> Option<f64> {
+    match value {
+        LuaValue::Number(number) => Some(*number),
+        LuaValue::Integer(number) => Some(*number as f64),
+        _ => None,
+    }
+}
+
+/// Returns the type of a value as a script names it.
+fn kind(value: &LuaValue) -> &'static str {
+    if number(value).is_some() { "number" } else { value.type_name() }
+}
+
+/// Returns a whole number that is in the same order as the number.
+fn in_order(number: f64) -> i64 {
+    let bits = (number + 0.0).to_bits().cast_signed(); // adding zero makes -0 equal to 0
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_order;
+
+    #[test]
+    fn ranks_keep_the_order_of_numbers() {
+        let numbers =
+            [f64::NEG_INFINITY, -1e300, -2.5, -1.0, -1e-300, 0.0, 1e-300, 0.5, 1.0, 2.0, 1e300, f64::INFINITY];
+        assert!(numbers.is_sorted_by_key(|number| in_order(*number)));
+        assert!(numbers.windows(2).all(|pair| in_order(pair[0]) < in_order(pair[1])));
+        assert_eq!(in_order(-0.0), in_order(0.0));
+    }
+}

@@ -1,0 +1,346 @@
+//! Tables of scripts with what they decide, and of scripts that fail with their messages.
+
+use super::*;
+use crate::machine::Machine;
+use scheduler_plugins::fixture::{Objects, TestCluster, info, node, pod, registry};
+use scheduling_framework::assembly::assemble;
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::configuration::args::script::ScriptLimits;
+use scheduling_framework::configuration::profile::ProfileConfiguration;
+use scheduling_framework::pod_info::PodInfo;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const STEPS: i64 = 10_000;
+
+fn limits() -> ScriptLimits {
+    ScriptLimits { steps: STEPS, memory_bytes: 256 << 10 }
+}
+
+fn machine(source: &str) -> Machine {
+    Machine::load("p.luau", source, &limits()).unwrap()
+}
+
+fn load_error(source: &str) -> String {
+    Machine::load("p.luau", source, &limits()).err().unwrap_or_default()
+}
+
+/// Returns a node with two pods, one of which requests 500m.
+fn one_node() -> NodeInfo {
+    let extra = json!({
+        "spec": {"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"example.com/gpu": "2"}},
+    });
+    let mut info = NodeInfo::default();
+    info.set_node(node("n1", "west", extra));
+    for (name, cpu) in [("web-1", "1"), ("db-1", "500m")] {
+        info.add_pod(scheduler_plugins::fixture::info(pod(name, cpu, json!({}))));
+    }
+    info
+}
+
+fn a_pod() -> Arc<PodInfo> {
+    let mut pod = pod("web-2", "250m", json!({"priority": 7, "tolerations": [{"key": "gpu", "operator": "Exists"}]}));
+    pod["metadata"]["annotations"] = json!({"team": "blue"});
+    info(pod)
+}
+
+/// Evaluates an expression over a pod and a node as the reason of a rejection.
+fn reason(expression: &str) -> Result<String, String> {
+    let source = format!("function filter(pod, node)\n  return {expression}\nend");
+    Machine::load("p.luau", &source, &limits())?
+        .filter(&a_pod(), &one_node())
+        .map(|r| r.unwrap_or_else(|| "fits".into()))
+}
+
+#[test]
+fn a_script_reads_pods_and_nodes() {
+    for (expression, expected) in [
+        ("pod.namespace .. '/' .. pod.name", "shop/web-2"),
+        ("pod.labels.app", "web"),
+        ("pod.annotations.team", "blue"),
+        ("tostring(pod.priority)", "7"),
+        ("tostring(pod.requests.cpu)", "0.25"),
+        ("tostring(pod.requests.memory / 1024 / 1024)", "64"),
+        ("pod.tolerations[1].key .. pod.tolerations[1].operator", "gpuExists"),
+        ("pod.containers[1].image", "nginx"),
+        ("node.name .. node.labels['topology.kubernetes.io/zone']", "n1west"),
+        ("tostring(node.unschedulable)", "false"),
+        ("node.taints[1].effect", "NoSchedule"),
+        ("node.conditions[1].type .. node.conditions[1].status", "ReadyTrue"),
+        ("string.format('%g of %g', node.requested.cpu, node.allocatable.cpu)", "1.5 of 4"),
+        ("string.format('%d of %d', node.requested.pods, node.allocatable.pods)", "2 of 110"),
+        ("tostring(node.allocatable['example.com/gpu'])", "2"),
+        ("#node.pods .. node.pods[1].name .. node.pods[2].requests.cpu", "2db-11"),
+        ("nil", "fits"),
+        ("true", "fits"),
+        ("false", "node(s) were rejected by p.luau"),
+        ("'two\\nlines'", "twolines"),
+        ("pod.labels.none or 'none'", "none"),
+    ] {
+        assert_eq!(reason(expression).as_deref(), Ok(expected), "{expression}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_names_the_line() {
+    for (expression, expected) in [
+        ("pod.spec.x", "p.luau:2: attempt to index nil with 'x'"),
+        ("5", "p.luau: filter returned a number, and not a boolean or a reason"),
+        ("pod", "p.luau: filter returned a table, and not a boolean or a reason"),
+        ("error('no')", "p.luau:2: no"),
+        ("tostring(pod)", "p.luau:2: a table has no text"),
+        ("string.format('%s', pod)", "p.luau:2: a table has no text"),
+        ("string.rep('x', 1000000)", "p.luau:2: took more memory than it may"),
+        ("string.rep()", "p.luau:2: missing argument #1 to 'rep' (string expected)"),
+        ("('x'):rep(20000):find(('x'):rep(2000) .. 'y')", "p.luau:2: took more than 10000 steps"),
+        ("string.find(('a'):rep(2000), '.-.-.-b')", "p.luau:2: took more than 10000 steps"),
+        // What could change the next decision, or would not repeat.
+        ("os.time()", "p.luau:2: attempt to index nil with 'time'"),
+        ("math.random()", "p.luau:2: attempt to call a nil value"),
+        ("pcall(error)", "p.luau:2: attempt to call a nil value"),
+        ("require('x')", "p.luau:2: attempt to call a nil value"),
+        ("loadstring('x')", "p.luau:2: attempt to call a nil value"),
+    ] {
+        assert_eq!(reason(expression), Err(expected.to_owned()), "{expression}");
+    }
+    for (statement, expected) in [
+        ("while true do end", "p.luau:1: took more than 10000 steps"),
+        ("local function f() return f() + 1 end f()", "p.luau:1: took more than 10000 steps"),
+        ("local t = {} while true do t[#t + 1] = {} end", "p.luau: took more memory than it may"),
+        ("local t = table.create(5000, 1) while true do table.sort(t) end", "p.luau:1: took more than 10000 steps"),
+        ("pod.labels.app = 'x'", "p.luau:1: attempt to modify a readonly table"),
+        ("node.requested.cpu = 0", "p.luau:1: attempt to modify a readonly table"),
+        ("string.rep = nil", "p.luau:1: attempt to modify a readonly table"),
+        ("kept = 1", "p.luau:1: attempt to modify a readonly table"),
+    ] {
+        let mut machine = machine(&format!("function filter(pod, node) {statement} end"));
+        assert_eq!(machine.filter(&a_pod(), &one_node()), Err(expected.to_owned()), "{statement}");
+        // The next call has a budget of its own.
+        assert_eq!(machine.filter(&a_pod(), &one_node()), Err(expected.to_owned()), "{statement}");
+    }
+}
+
+#[test]
+fn scores_and_ranks_are_numbers_in_their_range() {
+    let score = |expression: &str| {
+        machine(&format!("function score(pod, node) return {expression} end")).score(&a_pod(), &one_node())
+    };
+    for (expression, expected) in [
+        ("0", Ok(0)),
+        ("100", Ok(100)),
+        ("49.5", Ok(50)),
+        ("100 * node.requested.cpu / node.allocatable.cpu", Ok(38)),
+        ("100.5", Err("p.luau: score returned 100.5, and not 0 to 100")),
+        ("-1", Err("p.luau: score returned -1, and not 0 to 100")),
+        ("0/0", Err("p.luau: score returned NaN, and not 0 to 100")),
+        ("1/0", Err("p.luau: score returned inf, and not 0 to 100")),
+        ("nil", Err("p.luau: score returned a nil, and not a number")),
+        ("'50'", Err("p.luau: score returned a string, and not a number")),
+    ] {
+        assert_eq!(score(expression), expected.map_err(str::to_owned), "{expression}");
+    }
+    let rank = |expression: &str| machine(&format!("function rank(pod) return {expression} end")).rank(&a_pod());
+    assert!(rank("-pod.priority") < rank("-pod.priority + 0.5"));
+    assert_eq!(rank("0/0"), Err("p.luau: rank returned NaN, and not a number".to_owned()));
+    assert_eq!(rank("pod.node.x"), Err("p.luau:1: attempt to index nil with 'x'".to_owned()));
+}
+
+#[test]
+fn a_bad_script_is_refused_with_line_and_column() {
+    for (source, expected) in [
+        ("function score(pod)\n  x = = 3\nend", "p.luau:2:7: Expected identifier when parsing expression, got '='"),
+        ("function score(pod)\n  return 1", "p.luau:2:11: Expected 'end' (to close 'function' at line 1), got <eof>"),
+        ("function filter(pod node) end", "p.luau:1:21: Expected ')' (to close '(' at column 16), got 'node'"),
+        ("local x = pod.labels.app", "p.luau:1: attempt to index nil with 'labels'"),
+        ("while true do end", "p.luau:1: took more than 10000 steps"),
+        ("score = 5", "p.luau: score is a number, and not a function"),
+        ("function scores() end", "p.luau: defines none of the functions filter, score and rank"),
+        ("", "p.luau: defines none of the functions filter, score and rank"),
+    ] {
+        assert_eq!(load_error(source), expected, "{source}");
+    }
+    assert_eq!(load_error(&" ".repeat(300 << 10)), "p.luau: a script has at most 262144 bytes");
+}
+
+#[test]
+fn tables_follow_the_state_of_a_node() {
+    let source = "function filter(pod, node)
+      local names = {}
+      for _, other in node.pods do table.insert(names, other.name) end
+      return table.concat(names, ' ') .. ' ' .. node.requested.cpu .. ' ' .. (node.labels.color or '')
+    end";
+    let (mut machine, pod_info, mut node_info) = (machine(source), a_pod(), one_node());
+    let mut shown = |node: &NodeInfo| machine.filter(&pod_info, node).unwrap().unwrap();
+    assert_eq!(shown(&node_info), "db-1 web-1 1.5 ");
+    let before = node_info.clone();
+    node_info.add_pod(info(pod("cache", "1", json!({}))));
+    assert_eq!(shown(&node_info), "cache db-1 web-1 2.5 ");
+    node_info.remove_pod("db-1");
+    assert_eq!(shown(&node_info), "cache web-1 2 ");
+    node_info.set_node(node("n1", "west", json!({"metadata": {"labels": {"color": "red"}}})));
+    assert_eq!(shown(&node_info), "cache web-1 2 red");
+    assert_eq!(shown(&before), "db-1 web-1 1.5 ");
+}
+
+#[test]
+fn what_a_script_keeps_does_not_grow_without_end() {
+    let source = "local kept = {}
+    function score(pod, node) table.insert(kept, string.rep('x', 10000) .. #kept) return #kept % 100 end";
+    let mut machine = machine(source);
+    let (pod, node) = (a_pod(), one_node());
+    let calls: Vec<i64> = (0..4000).map(|_| machine.score(&pod, &node).unwrap()).collect();
+    // 40 MB would have been kept.
+    assert!(calls.windows(2).any(|pair| pair == [pair[0], 1] && pair[0] != 0), "the script was never loaded again");
+}
+
+#[test]
+fn two_runs_are_equal() {
+    let source = "local seen = {}
+    function score(pod, node)
+      local sum = 0
+      for name, label in node.labels do sum = (sum * 31 + #name * #label) % 97 end
+      for name in node.requested do seen[name .. sum] = true end
+      for name in seen do sum = (sum * 31 + #name) % 97 end
+      return sum
+    end";
+    let run = || {
+        let (mut machine, pod) = (machine(source), a_pod());
+        (0..50).map(|_| machine.score(&pod, &one_node()).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}
+
+fn profile(script: &Value, sorts: bool) -> Result<ProfileConfiguration, Vec<String>> {
+    let mut plugins = json!({"multiPoint": {"enabled": [{"name": "Script", "weight": 100}]}});
+    if sorts {
+        plugins["queueSort"] = json!({"enabled": [{"name": "Script"}], "disabled": [{"name": "*"}]});
+    }
+    let value = json!({"schedulerName": "s", "plugins": plugins, "pluginConfig": [{"name": "Script", "args": script}]});
+    let mut errors = Vec::new();
+    let profile = ProfileConfiguration::read("profiles[0]", &value, &mut errors);
+    if errors.is_empty() {
+        let mut invalid = Vec::new();
+        profile.validate("profiles[0]", &mut invalid);
+        errors.extend(invalid.iter().map(ToString::to_string));
+    }
+    if errors.is_empty() { Ok(profile) } else { Err(errors) }
+}
+
+/// Returns a cluster of three nodes whose scheduler has the default plugins and a script.
+fn cluster(source: &str) -> TestCluster {
+    let mut registry = registry(Objects::default());
+    register(&mut registry);
+    let configuration = profile(&json!({"source": source}), source.contains("rank")).unwrap();
+    let nodes = ["a", "b", "c"].map(|name| node(name, name, json!({})));
+    TestCluster::with(assemble(&configuration, &registry).unwrap(), nodes)
+}
+
+#[test]
+fn a_script_takes_part_in_a_cycle() {
+    let mut scores = cluster("function score(pod, node) return if node.name == 'b' then 100 else 0 end");
+    assert_eq!(scores.schedule(pod("web-1", "1", json!({}))), "web-1 -> b");
+    let mut filters = cluster("function filter(pod, node) return node.name == 'c' or 'not c' end");
+    assert_eq!(filters.schedule(pod("web-1", "1", json!({}))), "web-1 -> c");
+    let mut none = cluster("function filter(pod, node) return #node.pods > 5 or 'too empty' end");
+    assert_eq!(none.schedule(pod("web-1", "1", json!({}))), "web-1: 0/3 nodes are available: 3 too empty.");
+    let mut fails = cluster("function filter(pod, node) while pod.name == 'bad' do end end");
+    let error = "bad: 0/3 nodes are available: 3 source:1: took more than 100000 steps.";
+    assert_eq!(fails.schedule(pod("bad", "1", json!({}))), error);
+    assert!(fails.schedule(pod("good", "1", json!({}))).starts_with("good -> "));
+}
+
+#[test]
+fn a_failed_score_is_a_rejection_before_the_binding() {
+    let mut cluster = cluster("function score(pod, node) return pod.labels.weight * 2 end");
+    let (info, mut state) = (info(pod("web-1", "1", json!({}))), Default::default());
+    let decision = cluster.decide(&info, &mut state).unwrap();
+    let rejection = cluster.profile.run_reserve(&mut state, &info, &decision.node).unwrap_err();
+    assert_eq!(rejection.plugin, "Script");
+    assert_eq!(rejection.reasons, ["source:1: attempt to perform arithmetic (mul) on nil and number"]);
+}
+
+#[test]
+fn a_script_orders_the_queue() {
+    let mut cluster = cluster("function rank(pod) return pod.requests.cpu end");
+    let sort = cluster.profile.queue_sort.clone().unwrap();
+    let rank = |cpu: &str| sort.rank(&info(pod("web-1", cpu, json!({}))));
+    assert!(rank("100m") < rank("1") && rank("1") < rank("2500m"));
+    assert!(cluster.schedule(pod("web-1", "1", json!({}))).starts_with("web-1 -> "));
+    let mut fails = self::cluster("function rank(pod) return pod.x.y end");
+    assert_eq!(fails.profile.queue_sort.as_ref().map(|sort| sort.rank(&a_pod())), Some(i64::MAX));
+    let error = "web-1: 0/3 nodes are available: source:1: attempt to index nil with 'y'.";
+    assert_eq!(fails.schedule(pod("web-1", "1", json!({}))), error);
+}
+
+#[test]
+fn bad_arguments_are_refused_with_their_field() {
+    let path = "profiles[0].pluginConfig[0].args";
+    let range =
+        |field: &str, most: i64| format!("{path}.limits.{field}: Invalid value: 0: not in valid range [1, {most}]");
+    for (args, expected) in [
+        (json!({}), vec![format!("{path}.path: Required value: path or source is required")]),
+        (
+            json!({"path": "a", "source": "b"}),
+            vec![format!("{path}.path: Invalid value: \"a\": may not be given together with source")],
+        ),
+        (
+            json!({"path": "a", "limits": {"steps": 0, "memoryBytes": 0}}),
+            vec![range("steps", 10_000_000), range("memoryBytes", 1 << 30)],
+        ),
+        (json!({"path": "a", "step": 1}), vec![format!("unknown field \"{path}.step\"")]),
+        (json!({"kind": "ScriptArgs", "path": "a"}), vec![]),
+    ] {
+        assert_eq!(profile(&args, false).err().unwrap_or_default(), expected, "{args}");
+    }
+}
+
+#[test]
+fn the_files_of_enabled_scripts_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.luau");
+    let args = json!({"path": path});
+    let profiles = vec![profile(&args, false).unwrap(), ProfileConfiguration::with_defaults("d")];
+    assert_eq!(paths(&Configuration { profiles, ..Configuration::default() }), vec![path.clone()]);
+    let made = || {
+        let mut registry = Registry::default();
+        register(&mut registry);
+        registry.get("Script").unwrap()(&args).err().unwrap_or_default()
+    };
+    assert!(made().starts_with(&format!("reading script {}: No such file", path.display())), "{}", made());
+    std::fs::write(&path, "function filter(pod\nend").unwrap();
+    assert!(made().starts_with(&format!("{}:2:1: Expected", path.display())), "{}", made());
+    std::fs::write(&path, "function filter(pod) end").unwrap();
+    assert_eq!(made(), "");
+}
+
+#[test]
+fn the_example_policies_do_what_they_say() {
+    let example = |name: &str| {
+        let path = format!("{}/../../labs/policies/scripts/{name}.luau", env!("CARGO_MANIFEST_DIR"));
+        cluster(&std::fs::read_to_string(path).unwrap())
+    };
+    let with = |name: &str, cpu: &str, labels: Value| {
+        let mut pod = pod(name, cpu, json!({}));
+        pod["metadata"]["labels"] = labels;
+        pod
+    };
+    let mut quiet = example("quiet");
+    quiet.cache.set_node(node("c", "c", json!({"metadata": {"labels": {"quiet": "yes"}}})));
+    quiet.place(pod("first", "1", json!({})), "b");
+    assert_eq!(quiet.schedule(with("loud", "1", json!({}))), "loud -> b");
+    quiet.place(pod("second", "3", json!({})), "c");
+    assert_eq!(quiet.schedule(with("calm", "1", json!({"quiet": "yes"}))), "calm -> c");
+
+    let mut teams = example("teams");
+    for node in ["a", "b"] {
+        teams.place(with(&format!("red-{node}"), "1", json!({"team": "red"})), node);
+    }
+    assert_eq!(teams.schedule(with("red-1", "1", json!({"team": "red"}))), "red-1 -> c");
+    let half = "red-2: 0/3 nodes are available: 3 the team has half of the node.";
+    assert_eq!(teams.schedule(with("red-2", "1500m", json!({"team": "red"}))), half);
+
+    let first = example("small-first").profile.queue_sort.unwrap();
+    let rank = |priority: i32, cpu: &str| first.rank(&info(pod("p", cpu, json!({"priority": priority}))));
+    assert!(rank(5, "3") < rank(0, "1") && rank(0, "1") < rank(0, "2"));
+}
