@@ -119,11 +119,13 @@ fn charged(lua: &Lua, function: LuaFunction, budget: Arc<Budget>, needs_text: bo
     })
 }
 
-/// Lifts the limit after it was reached, so that there is memory for the error. The call ends with it.
+/// Lifts the limit after it was reached, so that there is memory for the error. The call ends with it. An allocation that
+/// succeeds makes the state forget the one that did not; the error would lose its text otherwise.
 fn out_of_memory(lua: &Lua, error: LuaError) -> LuaError {
     match error {
         LuaError::MemoryError(_) => {
-            lua.set_memory_limit(0).err().unwrap_or_else(|| LuaError::runtime(failure::OUT_OF_MEMORY))
+            let lifted = lua.set_memory_limit(0).and_then(|_| lua.create_table());
+            lifted.err().unwrap_or_else(|| LuaError::runtime(failure::OUT_OF_MEMORY))
         }
         other => other,
     }
