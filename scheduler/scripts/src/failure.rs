@@ -6,7 +6,9 @@ use mlua::prelude::*;
 /// Name of a script inside its state. Messages have its path instead.
 pub const CHUNK: &str = "script";
 /// The message of a call that has reached its limit of memory.
-pub const OUT_OF_MEMORY: &str = "took more memory than it may";
+const OUT_OF_MEMORY: &str = "took more memory than it may";
+/// What is left of an error when there is no memory for its text.
+const WITHOUT_TEXT: &str = "<nil>";
 /// Most levels of the stack above the script: a function of a library, and that which counts its steps.
 const MAX_NATIVE_LEVELS: usize = 4;
 /// Longest line in which the column of an error is searched.
@@ -55,6 +57,7 @@ pub fn message(shown: &str, error: &LuaError) -> String {
 
 fn first_line(error: &LuaError) -> String {
     let text = match error {
+        LuaError::RuntimeError(message) if message == WITHOUT_TEXT => OUT_OF_MEMORY.to_owned(),
         LuaError::SyntaxError { message, .. } | LuaError::RuntimeError(message) => message.clone(),
         LuaError::MemoryError(_) => OUT_OF_MEMORY.to_owned(),
         LuaError::CallbackError { cause, .. } | LuaError::WithContext { cause, .. } => first_line(cause),

@@ -102,7 +102,7 @@ pub fn state(budget: &Arc<Budget>) -> LuaResult<Lua> {
 
 /// Returns a function that takes steps for the size of its arguments before it runs.
 fn charged(lua: &Lua, function: LuaFunction, budget: Arc<Budget>, needs_text: bool) -> LuaResult<LuaFunction> {
-    lua.create_function(move |lua, arguments: MultiValue| {
+    lua.create_function(move |_, arguments: MultiValue| {
         let mut size = 0;
         for argument in &arguments {
             size += match argument {
@@ -115,20 +115,8 @@ fn charged(lua: &Lua, function: LuaFunction, budget: Arc<Budget>, needs_text: bo
             }
         }
         budget.take((size / SIZE_OF_STEP) as u64)?;
-        function.call::<MultiValue>(arguments).map_err(|error| out_of_memory(lua, error))
+        function.call::<MultiValue>(arguments)
     })
-}
-
-/// Lifts the limit after it was reached, so that there is memory for the error. The call ends with it. An allocation that
-/// succeeds makes the state forget the one that did not; the error would lose its text otherwise.
-fn out_of_memory(lua: &Lua, error: LuaError) -> LuaError {
-    match error {
-        LuaError::MemoryError(_) => {
-            let lifted = lua.set_memory_limit(0).and_then(|_| lua.create_table());
-            lifted.err().unwrap_or_else(|| LuaError::runtime(failure::OUT_OF_MEMORY))
-        }
-        other => other,
-    }
 }
 
 /// Refuses a value whose text is its address, which no two runs share.
