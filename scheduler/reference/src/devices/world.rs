@@ -239,6 +239,10 @@ impl<'a> World<'a> {
             };
             return users.iter().all(fits) && users.iter().enumerate().all(|(place, one)| once(place, one));
         }
+        // A claim may have the device alone since a time when claims could not share it.
+        if is_exclusive && users.iter().any(|one| !one.is_admin) {
+            return false;
+        }
         let mut amounts: Vec<BTreeMap<String, Quantity>> = shared.into_iter().collect();
         for one in users {
             let Some(more) = consumed(one, device) else { return false };
