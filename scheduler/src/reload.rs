@@ -15,7 +15,7 @@ use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns what is wrong with them.
+/// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns what is wrong.
 fn errors(configuration: &Configuration, client: &Client, register: &Register) -> Option<String> {
     let (informers, waiting_pods) = (Informers::new(client), WaitingPods::default());
     let handle = Handle { client, informers: &informers, env: client.env(), waiting_pods: &waiting_pods };

@@ -84,6 +84,12 @@ fn a_script_reads_pods_and_nodes() {
 
 #[test]
 fn a_call_that_fails_names_the_line() {
+    let mut wrong = Vec::new();
+    let mut check = |script: &str, result: Result<Option<String>, String>, expected: &str| {
+        if result != Err(expected.to_owned()) {
+            wrong.push(format!("{script}: {result:?}, and not {expected:?}"));
+        }
+    };
     for (expression, expected) in [
         ("pod.spec.x", "p.luau:2: attempt to index nil with 'x'"),
         ("5", "p.luau: filter returned a number, and not a boolean or a reason"),
@@ -101,11 +107,11 @@ fn a_call_that_fails_names_the_line() {
         ("require('x')", "p.luau:2: attempt to call a nil value"),
         ("loadstring('x')", "p.luau:2: attempt to call a nil value"),
     ] {
-        assert_eq!(reason(expression), Err(expected.to_owned()), "{expression}");
+        check(expression, reason(expression).map(Some), expected);
     }
     for (statement, expected) in [
         ("while true do end", "p.luau:1: took more than 10000 steps"),
-        ("local function f() return f() + 1 end f()", "p.luau:1: took more than 10000 steps"),
+        ("local function f() return f() + 1 end f()", "p.luau: took more memory than it may"),
         ("local t = {} while true do t[#t + 1] = {} end", "p.luau: took more memory than it may"),
         ("local t = table.create(5000, 1) while true do table.sort(t) end", "p.luau:1: took more than 10000 steps"),
         ("pod.labels.app = 'x'", "p.luau:1: attempt to modify a readonly table"),
@@ -114,10 +120,11 @@ fn a_call_that_fails_names_the_line() {
         ("kept = 1", "p.luau:1: attempt to modify a readonly table"),
     ] {
         let mut machine = machine(&format!("function filter(pod, node) {statement} end"));
-        assert_eq!(machine.filter(&a_pod(), &one_node()), Err(expected.to_owned()), "{statement}");
+        check(statement, machine.filter(&a_pod(), &one_node()), expected);
         // The next call has a budget of its own.
-        assert_eq!(machine.filter(&a_pod(), &one_node()), Err(expected.to_owned()), "{statement}");
+        check(statement, machine.filter(&a_pod(), &one_node()), expected);
     }
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]
