@@ -103,12 +103,18 @@ struct Signals {
     interrupt: Signal,
 }
 
-/// SIGHUP, which asks a process to read its configuration again. Without a listener it ends the process.
-pub struct Hangups(Signal);
+/// A signal that asks a process for something else than to end. Without a listener it ends the process.
+pub struct SignalListener(Signal);
 
-impl Hangups {
-    pub fn listen() -> std::io::Result<Self> {
+impl SignalListener {
+    /// SIGHUP, which asks a process to read its configuration again.
+    pub fn hangups() -> std::io::Result<Self> {
         Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// SIGUSR2, which asks a process to log its state.
+    pub fn user_defined_2() -> std::io::Result<Self> {
+        Ok(Self(signal(SignalKind::user_defined2())?))
     }
 
     /// Waits for the next signal. Returns false if the environment shuts down first.

@@ -96,6 +96,9 @@ pub struct Settings {
     /// Value of spec.schedulerName in the pods that this scheduler assigns
     #[arg(long)]
     pub scheduler_name: Option<String>,
+    /// Number of attempts that are kept, to be explained later; 0 keeps none. Kubernetes' scheduler has no such flag
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub explain_attempts: usize,
     /// Profiles and everything else that only the file has
     #[arg(skip)]
     pub configuration: Configuration,

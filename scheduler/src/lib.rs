@@ -8,6 +8,7 @@ pub mod config;
 pub mod flags;
 mod reload;
 pub mod scheduler;
+pub mod operations;
 
 pub mod queue;
 pub mod binding;
@@ -25,6 +26,7 @@ use component_base::health_server::HealthServer;
 use framework::Register;
 use framework::configuration::Configuration;
 use framework::configuration::shown::configz;
+use operations::{Inspection, pages};
 use scheduler::Scheduler;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -53,9 +55,13 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
     env.spawn(reload::follow_scripts(client.clone(), register.clone(), sender.clone()));
     env.spawn(reload::follow_hangups(given, client.clone(), register.clone(), sender));
     let (shown, election) = (configuration.clone(), settings.leader_election.clone());
-    let pages = HealthServer::new().configz_from(move || configz(&shown.borrow(), &election, &options));
+    let inspection = Inspection::new(settings.explain_attempts);
+    env.spawn(inspection.clone().follow_signals(env.clone()));
+    let pages = HealthServer::new()
+        .configz_from(move || configz(&shown.borrow(), &election, &options))
+        .pages(pages::router(inspection.clone()));
     COMPONENT.serve(&client, &serving, pages).await?;
-    lead(client, settings, env, register, configuration).await
+    lead(client, settings, env, register, configuration, inspection).await
 }
 
 /// Runs inside another process, which gives the client: no kubeconfig, no port.
@@ -63,7 +69,8 @@ pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<()
     let (sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
     let register: Register = Arc::new(|_, _| {});
     env.spawn(reload::follow_scripts(client.in_env(&env), register.clone(), sender));
-    lead(client, settings, env, register, configuration).await
+    let inspection = Inspection::new(settings.explain_attempts);
+    lead(client, settings, env, register, configuration, inspection).await
 }
 
 async fn lead(
@@ -72,18 +79,25 @@ async fn lead(
     env: Env,
     register: Register,
     configuration: watch::Receiver<Arc<Configuration>>,
+    inspection: Arc<Inspection>,
 ) -> Result<(), Error> {
-    let schedule = |client| schedule(client, register, configuration);
+    let schedule = |client| schedule(client, register, configuration, inspection);
     COMPONENT.lead(&client.in_env(&env), &settings.leader_election, LEASE, schedule).await
 }
 
-async fn schedule(client: Client, register: Register, mut configuration: watch::Receiver<Arc<Configuration>>) {
+async fn schedule(
+    client: Client,
+    register: Register,
+    mut configuration: watch::Receiver<Arc<Configuration>>,
+    inspection: Arc<Inspection>,
+) {
     let informers = Informers::new(&client);
     let present = configuration.borrow_and_update().clone();
-    let scheduler = match Scheduler::new(&informers, &present, &register) {
+    let scheduler = match Scheduler::new(&informers, &present, &register, inspection.recorder.clone()) {
         Ok(scheduler) => scheduler,
         Err(errors) => return tracing::error!("initializing profiles: {}", errors.join(", ")),
     };
+    inspection.set(&scheduler);
     informers.start();
     if informers.synced().await {
         scheduler.run(configuration).await;

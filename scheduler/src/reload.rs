@@ -8,7 +8,7 @@ use crate::extenders::Extenders;
 use crate::scheduler::registry;
 use client::{Client, Informers};
 use component_base::file_watch::FileWatch;
-use component_base::lifecycle::Hangups;
+use component_base::lifecycle::SignalListener;
 use component_base::options::ConfigFileError;
 use scheduling_framework::configuration::Configuration;
 use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
@@ -41,7 +41,7 @@ pub async fn follow_hangups(
     register: Register,
     sender: watch::Sender<Arc<Configuration>>,
 ) {
-    let mut hangups = match Hangups::listen() {
+    let mut hangups = match SignalListener::hangups() {
         Ok(hangups) => hangups,
         Err(error) => return tracing::warn!("SIGHUP will not read the configuration again: {error}"),
     };

@@ -4,10 +4,13 @@
 //! Corresponds to pkg/scheduler/scheduler.go and the outer half of schedule_one.go.
 
 mod event_handlers;
+mod recording;
 
 use crate::binding;
 use crate::extenders::Extenders;
 use crate::extenders::cycle::{CycleError, schedule_one};
+use crate::operations::SchedulerMetrics;
+use crate::operations::metrics::{AttemptResult, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
@@ -15,7 +18,8 @@ use component_base::env::Env;
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::Kind;
-use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::core::v1::{Node, Pod};
+use scheduler_explanation::{Outcome, Recorder as AttemptRecorder};
 use scheduler_plugins::Sources;
 use scheduler_plugins::default_binder::DefaultBinder;
 use scheduler_plugins::default_selector::Workloads;
@@ -24,6 +28,7 @@ use scheduler_plugins::storage::Storage;
 use scheduler_plugins::volume_binding::{self, VolumeBinding};
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::configuration::Configuration;
+use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
 use scheduling_framework::cycle::Rotation;
 use scheduling_framework::pod_info::PodInfo;
@@ -34,6 +39,7 @@ use scheduling_framework::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
@@ -49,10 +55,14 @@ pub struct Scheduler {
     extenders: Mutex<Arc<Extenders>>,
     /// Recorders by the scheduler name that their events have.
     recorders: Mutex<BTreeMap<String, Recorder>>,
-    queue: SharedQueue,
-    cache: Mutex<Cache>,
+    pub(crate) queue: SharedQueue,
+    pub(crate) cache: Mutex<Cache>,
     waiting_pods: WaitingPods,
-    pods: Lister<Pod>,
+    pub(crate) pods: Lister<Pod>,
+    pub(crate) nodes: Lister<Node>,
+    pub(crate) metrics: SchedulerMetrics,
+    /// Keeps attempts to explain them; `None` keeps nothing.
+    attempts: Option<Arc<AttemptRecorder>>,
     random: Random,
     writes: Arc<Semaphore>,
 }
@@ -63,6 +73,9 @@ struct Attempt {
     profile: Arc<Profile>,
     extenders: Arc<Extenders>,
     recorder: Recorder,
+    began: Instant,
+    /// Number of the attempt in the list of those that are kept.
+    kept: Option<u64>,
 }
 
 /// Returns the informer of the pods that use resources. For this watch, terminal pods are deleted.
@@ -114,6 +127,7 @@ impl Scheduler {
         informers: &Informers,
         configuration: &Configuration,
         register: &Register,
+        attempts: Option<Arc<AttemptRecorder>>,
     ) -> Result<Arc<Self>, Vec<String>> {
         let (client, waiting_pods) = (informers.client(), WaitingPods::default());
         let (env, pods) = (client.env(), pods(informers));
@@ -132,9 +146,13 @@ impl Scheduler {
             cache: Mutex::default(),
             waiting_pods,
             pods: pods.lister(),
+            nodes: informers.of().lister(),
+            metrics: SchedulerMetrics::new(env),
+            attempts,
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
         });
+        SchedulerMetrics::follow(env, &scheduler);
         scheduler.add_event_handlers(informers, &pods);
         Ok(scheduler)
     }
@@ -182,7 +200,7 @@ impl Scheduler {
         });
     }
 
-    fn is_ours(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_ours(&self, pod: &Pod) -> bool {
         self.profiles.lock().of(pod).is_some()
     }
 
@@ -191,7 +209,7 @@ impl Scheduler {
         let profile = self.profiles.lock().of(&queued.info.pod)?.clone();
         let recorder = self.recorder(&profile.scheduler_name);
         let extenders = self.extenders.lock().clone();
-        Some(Attempt { queued, profile, extenders, recorder })
+        Some(Attempt { queued, profile, extenders, recorder, began: self.env.now(), kept: None })
     }
 
     fn recorder(&self, scheduler_name: &str) -> Recorder {
@@ -203,7 +221,7 @@ impl Scheduler {
     async fn schedule(self: &Arc<Self>, mut queued: QueuedPod, snapshot: &mut Snapshot, rotation: &mut Rotation) {
         let uid = queued.info.uid().to_owned();
         let wanted = self.refresh(&mut queued) && !self.cache.lock().is_assumed(&uid);
-        let Some(attempt) = self.attempt(queued).filter(|_| wanted) else {
+        let Some(mut attempt) = self.attempt(queued).filter(|_| wanted) else {
             return self.queue.with(|queue, _| queue.done(&uid));
         };
         let info = attempt.queued.info.clone();
@@ -214,23 +232,36 @@ impl Scheduler {
         self.cache.lock().update(snapshot);
         let nominated = self.queue.with(|queue, _| queue.nominated.clone());
         let (span, mut state) = (tracing::info_span!("schedule", pod = info.key), CycleState::default());
+        state.timings = self.metrics.timings(&self.env);
+        let next_start = rotation.next_start();
         let Attempt { profile, extenders, .. } = &attempt;
         let (state_now, random) = (&mut state, &self.random);
         let decided =
             schedule_one(extenders, profile, state_now, &info, snapshot, &nominated, rotation, random).instrument(span);
         let decided = decided.await;
+        self.metrics.decided(profile, &state, &decided, self.env.now() - attempt.began);
         let permit = self.permit().await;
-        let reserved = match decided {
-            Ok(decision) => self.reserve(&attempt, &mut state, &decision.node).map(|()| decision.node),
-            Err(CycleError::Extender(message)) => Err(Failure::error(message)),
+        let (reserved, outcome) = match decided {
+            Ok(mut decision) => {
+                let node = std::mem::take(&mut decision.node);
+                let reserved = self.reserve(&attempt, &mut state, &node);
+                if self.attempts.is_some() {
+                    decision.node.clone_from(&node);
+                }
+                (reserved.map(|()| node), Outcome::Found(decision))
+            }
+            Err(CycleError::Extender(message)) => (Err(Failure::error(message.clone())), Outcome::Failed(message)),
             Err(CycleError::NoFit(mut error)) => {
-                let mut result = profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
+                let mut result = self.post_filter(&attempt, &mut error, &mut state, snapshot, &nominated);
                 extenders.process_preemption(&info, snapshot, &mut result, &mut error).await;
                 let mut evictions = self.evictions(&info, &result, &nominated);
+                let outcome = self.not_found(&error, &result);
                 evictions.extend(result.writes);
-                Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) })
+                (Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) }), outcome)
             }
         };
+        self.metrics.observe(&attempt.profile, &state.timings);
+        self.keep(&mut attempt, &mut state, snapshot, nominated, next_start, outcome);
         let scheduler = self.clone();
         self.env.spawn(async move {
             match reserved {
@@ -283,12 +314,22 @@ impl Scheduler {
 
     /// Runs the binding cycle of one pod. While it waits in Permit, other pods may write.
     async fn bind(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
+        self.metrics.binding(1);
+        self.run_binding_cycle(attempt, state, node, permit).await;
+        self.metrics.binding(-1);
+    }
+
+    async fn run_binding_cycle(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
         let info = attempt.queued.info.clone();
         let permit = match self.waiting_pods.contains(info.uid()) {
             false => permit,
             true => {
                 drop(permit);
-                match self.waiting_pods.wait(&self.env, info.uid()).await {
+                let began = self.env.now();
+                let waited = self.waiting_pods.wait(&self.env, info.uid()).await;
+                let status = waited.as_ref().map_or("Error", |result| scheduling_framework::rejection::code(result));
+                self.metrics.waited(status, self.env.now() - began);
+                match waited {
                     None => return,
                     Some(Ok(())) => {}
                     Some(Err(rejection)) => {
@@ -304,6 +345,7 @@ impl Scheduler {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
+                self.ended(&attempt, AttemptResult::Scheduled, "bound");
                 attempt.recorder.record(binding::scheduled_event(&info, node));
             }
             Err(error) => {
@@ -324,6 +366,7 @@ impl Scheduler {
         permit: OwnedSemaphorePermit,
     ) -> Result<(), BindError> {
         let (profile, info) = (&attempt.profile, &*attempt.queued.info);
+        let began = self.env.now();
         let to_pre_bind = profile.to_pre_bind(state, info, node);
         let _permit = match to_pre_bind.is_empty() {
             true => permit,
@@ -336,10 +379,15 @@ impl Scheduler {
                 self.permit().await
             }
         };
-        match attempt.extenders.bind(info, node).await {
-            Some(bound) => bound.map_err(BindError::Extender)?,
-            None => profile.run_bind(info, node).await?,
-        }
+        let pre_bound = self.env.now();
+        self.metrics.point(profile, &timing(Point::PreBind, "Success", pre_bound - began));
+        let bound = match attempt.extenders.bind(info, node).await {
+            Some(bound) => bound.map_err(BindError::Extender),
+            None => profile.run_bind(info, node).await,
+        };
+        let status = if bound.is_ok() { "Success" } else { "Error" };
+        self.metrics.point(profile, &timing(Point::Bind, status, self.env.now() - pre_bound));
+        bound?;
         profile.run_post_bind(info, node);
         Ok(())
     }
@@ -358,6 +406,12 @@ impl Scheduler {
     /// Adds the pod to the unschedulable queue, and writes the reason. A pod that evicts others, or frees a claim, stays in
     /// flight until that is written, so that the events that follow count for it.
     async fn handle_failure(&self, attempt: Attempt, failure: Failure) {
+        let result = if failure.reason == binding::SCHEDULER_ERROR {
+            AttemptResult::Error
+        } else {
+            AttemptResult::Unschedulable
+        };
+        self.ended(&attempt, result, &failure.message);
         let Attempt { mut queued, recorder, .. } = attempt;
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;
         let uid = queued.info.uid().to_owned();
@@ -434,7 +488,7 @@ impl Failure {
     }
 }
 
-fn node_name(pod: &Pod) -> &str {
+pub(crate) fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
 }
 

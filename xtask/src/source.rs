@@ -38,6 +38,7 @@ pub const CRATES: &[&str] = &[
     "scheduler/plugins",
     "scheduler/reference",
     "scheduler/scripts",
+    "scheduler/explanation",
     "scheduler",
     "kubelet-sim/file-tree",
     "kubelet-sim/userland",

@@ -4,6 +4,7 @@
 //! same decision. With extenders the scheduler runs the same steps, and asks the extenders in between.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
 use crate::pod_info::PodInfo;
 use crate::profile::{Candidates, PluginScores};
@@ -46,6 +47,8 @@ pub struct Decision {
     pub feasible: Vec<String>,
     /// Scores in the order of `feasible`; empty if only one node is feasible.
     pub scores: Vec<PluginScores>,
+    /// Rejections of the other nodes that were filtered.
+    pub rejected: Diagnosis,
 }
 
 /// Finds the node for a pod. The plugins leave their data in `state`.
@@ -59,14 +62,16 @@ pub fn schedule_one(
     random: &Random,
 ) -> Result<Decision, FitError> {
     let candidates = pre_filter(profile, state, pod, snapshot)?;
+    let began = state.timings.begin();
     let search = match nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
         Some(node) => Search::of_one(node),
         None => search(profile, state, pod, snapshot, nominated, rotation, &candidates, !profile.score.is_empty()),
     };
+    state.timings.end(began, Point::Filter, search.code());
     let search = search.or_no_fit(snapshot)?;
     let feasible = search.nodes();
     let scores = score(profile, state, pod, snapshot, &feasible);
-    Ok(choose(profile, &feasible, search.evaluated, scores, rotation, random))
+    Ok(choose(profile, &feasible, search, scores, rotation, random))
 }
 
 /// The nodes that pass all filters, and the rejections of others.
@@ -81,6 +86,11 @@ impl<'a> Search<'a> {
     /// Returns the search that has ended at the first node.
     pub fn of_one(node: &'a Arc<NodeInfo>) -> Self {
         Self { feasible: vec![node], evaluated: 1, diagnosis: Diagnosis::default() }
+    }
+
+    /// Returns the name of the code of framework.Status.
+    pub fn code(&self) -> &'static str {
+        if self.feasible.is_empty() { "Unschedulable" } else { "Success" }
     }
 
     /// Returns the search if it has found a node.
@@ -182,7 +192,7 @@ pub fn score(
 pub fn choose(
     profile: &Profile,
     feasible: &[&NodeInfo],
-    evaluated: usize,
+    search: Search<'_>,
     scores: Vec<PluginScores>,
     rotation: &mut Rotation,
     random: &Random,
@@ -192,7 +202,8 @@ pub fn choose(
         TieBreak::RoundRobin => select_next_host(feasible, &scores, rotation),
     };
     let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
-    Decision { node: feasible[chosen].clone(), evaluated, feasible, scores }
+    let Search { evaluated, diagnosis, .. } = search;
+    Decision { node: feasible[chosen].clone(), evaluated, feasible, scores, rejected: diagnosis }
 }
 
 /// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,
@@ -217,20 +228,32 @@ pub fn passes_filters(
     node: &NodeInfo,
     nominated: &Nominated,
 ) -> Result<(), Rejection> {
-    let mut others = nominated.of_equal_or_higher_priority(pod, node.name()).peekable();
-    if others.peek().is_some() {
-        let (mut state_with_others, mut with_others) = (state.clone(), node.clone());
-        for other in others {
-            with_others.add_pod(other.clone());
-            profile.run_add_pod(&mut state_with_others, pod, other, &with_others);
-        }
-        profile.run_filter(&state_with_others, pod, &with_others)?;
+    if let Some((state, node)) = with_nominated(profile, state, pod, node, nominated) {
+        profile.run_filter(&state, pod, &node)?;
     }
     profile.run_filter(state, pod, node)
 }
 
+/// Returns the node with the pods that are nominated to it; `None` without such pods.
+pub fn with_nominated(
+    profile: &Profile,
+    state: &CycleState,
+    pod: &PodInfo,
+    node: &NodeInfo,
+    nominated: &Nominated,
+) -> Option<(CycleState, NodeInfo)> {
+    let mut others = nominated.of_equal_or_higher_priority(pod, node.name()).peekable();
+    others.peek()?;
+    let (mut state, mut node) = (state.clone(), node.clone());
+    for other in others {
+        node.add_pod(other.clone());
+        profile.run_add_pod(&mut state, pod, other, &node);
+    }
+    Some((state, node))
+}
+
 /// Returns the weighted sum of a node's scores.
-fn total(scores: &[PluginScores], node: usize) -> i64 {
+pub fn total(scores: &[PluginScores], node: usize) -> i64 {
     scores.iter().map(|plugin| plugin.weight.saturating_mul(plugin.scores[node])).fold(0, i64::saturating_add)
 }
 

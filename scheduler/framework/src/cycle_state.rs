@@ -2,6 +2,7 @@
 //!
 //! Corresponds to framework.CycleState.
 
+use crate::timings::Timings;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub struct CycleState {
     /// Uids of other pods that a plugin wants to be tried at once if this cycle has a node, such as the rest of a gang.
     /// Corresponds to PodsToActivate.
     pub pods_to_activate: BTreeSet<String>,
+    pub timings: Timings,
 }
 
 /// A value of the state. Every cloneable type is one.

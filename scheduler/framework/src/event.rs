@@ -47,6 +47,26 @@ pub enum ClusterEvent {
 }
 
 impl ClusterEvent {
+    /// Returns the name of the event in logs and metrics, as Kubernetes labels it.
+    pub fn label(&self) -> &'static str {
+        match self {
+            ClusterEvent::NodeAdded(_) => "NodeAdd",
+            ClusterEvent::NodeUpdated { old, new } => node_update_label(old, new),
+            ClusterEvent::NodeDeleted(_) => "NodeDelete",
+            ClusterEvent::AssignedPodAdded(_) => "AssignedPodAdd",
+            ClusterEvent::AssignedPodUpdated { .. } => "AssignedPodUpdate",
+            ClusterEvent::AssignedPodDeleted(_) => "AssignedPodDelete",
+            ClusterEvent::ClaimChanged(_) => "PersistentVolumeClaimUpdate",
+            ClusterEvent::VolumesChanged => "PersistentVolumeUpdate",
+            ClusterEvent::ResourceClaimChanged { old: None, .. } => "ResourceClaimAdd",
+            ClusterEvent::ResourceClaimChanged { new: None, .. } => "ResourceClaimDelete",
+            ClusterEvent::ResourceClaimChanged { .. } => "ResourceClaimUpdate",
+            ClusterEvent::DevicesChanged => "ResourceSliceUpdate",
+            ClusterEvent::PodUpdated { .. } => "UnschedulablePodUpdate",
+            ClusterEvent::Forced { .. } => "ForceActivate",
+        }
+    }
+
     /// Returns the event of an updated node; `None` if scheduling does not depend on the change, as with heartbeats.
     pub fn node_updated(old: &Arc<Node>, new: &Arc<Node>) -> Option<Self> {
         let spec = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
@@ -94,6 +114,18 @@ fn is_changed_beside_status(old: &PodInfo, new: &PodInfo) -> bool {
         ObjectMeta { resource_version: None, generation: None, managed_fields: None, ..all }
     };
     old.pod.spec != new.pod.spec || meta(old) != meta(new)
+}
+
+/// Returns the label of the part of a node that has changed.
+fn node_update_label(old: &Node, new: &Node) -> &'static str {
+    let taints = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
+    if taints(old) != taints(new) {
+        "NodeUpdateNodeTaint"
+    } else if old.metadata.labels != new.metadata.labels {
+        "NodeUpdateNodeLabel"
+    } else {
+        "NodeUpdateNodeAllocatable"
+    }
 }
 
 /// Returns a node without pods, for queueing hints that filter it.

@@ -15,6 +15,7 @@ pub mod cache;
 // A cycle and its parts.
 pub mod cycle;
 pub mod rejection;
+pub mod timings;
 pub mod cycle_state;
 pub mod diagnosis;
 pub mod event;
@@ -151,6 +152,23 @@ pub struct PostFilterResult {
 pub trait PostFilter: Plugin {
     /// An error skips the remaining plugins, and replaces their messages.
     fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String>;
+
+    /// Returns what the plugin would consider, the best first, for an explanation. It changes nothing.
+    fn candidates(&self, _failed: &FailedCycle<'_>) -> Vec<Preemption> {
+        Vec::new()
+    }
+}
+
+/// A node on which a pod would fit without the victims.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preemption {
+    pub node: String,
+    /// Keys of the victims, the highest priority first.
+    pub victims: Vec<String>,
+    /// Number of victims that a disruption budget protects.
+    pub violations: usize,
+    /// The first rule by which the candidate before this one is better; empty for the best.
+    pub worse_because: String,
 }
 
 /// Runs once in a cycle, with the nodes to score. `Skip` skips the plugin's Score.

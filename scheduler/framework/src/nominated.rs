@@ -56,7 +56,8 @@ impl Nominated {
         self.on(node).filter(move |other| other.priority < pod.priority)
     }
 
-    fn on(&self, node: &str) -> impl Iterator<Item = &Arc<PodInfo>> {
+    /// Returns all pods that are nominated to the node.
+    pub fn on(&self, node: &str) -> impl Iterator<Item = &Arc<PodInfo>> {
         self.by_node.get(node).into_iter().flat_map(BTreeMap::values)
     }
 }

@@ -26,22 +26,39 @@ fn start_time(pod: &PodInfo) -> Timestamp {
     pod.pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(Timestamp::MAX, |t| t.0)
 }
 
-/// Returns the best candidate. The first difference in this order decides:
+/// What a candidate costs. The first difference in this order decides:
 /// 1. fewer violated budgets;
 /// 2. a lower highest priority of the victims;
 /// 3. a lower sum of the victims' priorities;
 /// 4. fewer victims;
 /// 5. a later start of the earliest victim of the highest priority;
 /// 6. the order of the search.
-pub fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
-    let highest = |c: &Candidate| c.victims.first().map_or(i64::MIN, |v| i64::from(v.priority));
+pub type Cost = (usize, i64, i64, usize, Reverse<Timestamp>);
+
+pub fn cost(candidate: &Candidate) -> Cost {
+    let Candidate { victims, violations, .. } = candidate;
+    let highest = victims.first().map_or(i64::MIN, |victim| i64::from(victim.priority));
     // Priorities may be negative. The shift makes them positive, so that the sum grows with every victim.
-    let sum =
-        |c: &Candidate| -> i64 { c.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum() };
-    let earliest = |c: &Candidate| {
-        let of_highest = c.victims.iter().filter(|v| i64::from(v.priority) == highest(c));
-        of_highest.map(|v| start_time(v)).min().unwrap_or(Timestamp::MIN)
-    };
-    let cost = |c: &Candidate| (c.violations, highest(c), sum(c), c.victims.len(), Reverse(earliest(c)));
+    let sum = victims.iter().map(|victim| i64::from(victim.priority) + i64::from(i32::MAX) + 1).sum();
+    let of_highest = victims.iter().filter(|victim| i64::from(victim.priority) == highest);
+    let earliest = of_highest.map(|victim| start_time(victim)).min().unwrap_or(Timestamp::MIN);
+    (*violations, highest, sum, victims.len(), Reverse(earliest))
+}
+
+/// Returns the best candidate.
+pub fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
+}
+
+/// Returns the first rule by which `better` wins.
+pub fn difference(better: &Candidate, other: &Candidate) -> &'static str {
+    let (a, b) = (cost(better), cost(other));
+    match () {
+        () if a.0 != b.0 => "more disruption budgets would be violated",
+        () if a.1 != b.1 => "a victim has a higher priority",
+        () if a.2 != b.2 => "the sum of the victims' priorities is higher",
+        () if a.3 != b.3 => "there are more victims",
+        () if a.4 != b.4 => "the most important victim has run longer",
+        () => "equal; the search came to it later",
+    }
 }

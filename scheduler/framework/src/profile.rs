@@ -3,12 +3,14 @@
 //! Corresponds to pkg/scheduler/profile and pkg/scheduler/framework/runtime.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
+use crate::rejection::code;
 use crate::*;
 use std::collections::BTreeMap;
 
 /// The plugins of one scheduler name. Each list is in the order in which its plugins run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Profile {
     pub scheduler_name: String,
     pub pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
@@ -85,6 +87,18 @@ impl Profile {
         pod: &PodInfo,
         snapshot: &Snapshot,
     ) -> Result<Candidates, Rejection> {
+        let began = state.timings.begin();
+        let candidates = self.pre_filter_candidates(state, pod, snapshot);
+        state.timings.end(began, Point::PreFilter, code(&candidates));
+        candidates
+    }
+
+    fn pre_filter_candidates(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<Candidates, Rejection> {
         let mut candidates = Candidates { names: None, restricted_by: Vec::new() };
         for plugin in &self.pre_filter {
             match plugin.pre_filter(state, pod, snapshot)? {
@@ -117,7 +131,10 @@ impl Profile {
     /// Returns the rejection of the first plugin that rejects the node.
     pub fn run_filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
         let plugins = self.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name()));
-        plugins.map(|plugin| plugin.filter(state, pod, node)).find(Result::is_err).unwrap_or(Ok(()))
+        let filter = |plugin: &Arc<dyn Filter>| {
+            state.timings.plugin(plugin.name(), Point::Filter, code, || plugin.filter(state, pod, node))
+        };
+        plugins.map(filter).find(Result::is_err).unwrap_or(Ok(()))
     }
 
     /// Runs the PostFilter plugins for a pod that no node fits, and adds their message to the error.
@@ -163,16 +180,28 @@ impl Profile {
         snapshot: &Snapshot,
         nodes: &[&NodeInfo],
     ) -> Vec<PluginScores> {
+        let began = state.timings.begin();
         for plugin in &self.pre_score {
             if plugin.pre_score(state, pod, snapshot, nodes) == PreScoreResult::Skip {
                 state.skip_score.insert(plugin.name());
             }
         }
-        let state = &*state;
+        state.timings.end(began, Point::PreScore, "Success");
+        let began = state.timings.begin();
+        let scores = self.scores(state, pod, snapshot, nodes);
+        state.timings.end(began, Point::Score, "Success");
+        scores
+    }
+
+    fn scores(&self, state: &CycleState, pod: &PodInfo, snapshot: &Snapshot, nodes: &[&NodeInfo]) -> Vec<PluginScores> {
         let plugins = self.score.iter().filter(|(plugin, _)| !state.skip_score.contains(plugin.name()));
         plugins
             .map(|(plugin, weight)| {
-                let mut scores: Vec<i64> = nodes.iter().map(|node| plugin.score(state, pod, node, snapshot)).collect();
+                let score = |node: &&NodeInfo| {
+                    let call = || plugin.score(state, pod, node, snapshot);
+                    state.timings.plugin(plugin.name(), Point::Score, |_| "Success", call)
+                };
+                let mut scores: Vec<i64> = nodes.iter().map(score).collect();
                 plugin.normalize(state, pod, nodes, &mut scores);
                 PluginScores { plugin: plugin.name(), weight: *weight, scores }
             })
@@ -181,7 +210,10 @@ impl Profile {
 
     /// Runs the Reserve plugins. After a rejection the caller runs Unreserve.
     pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-        self.reserve.iter().try_for_each(|plugin| plugin.reserve(state, pod, node))
+        let began = state.timings.begin();
+        let reserved = self.reserve.iter().try_for_each(|plugin| plugin.reserve(state, pod, node));
+        state.timings.end(began, Point::Reserve, code(&reserved));
+        reserved
     }
 
     /// Runs Unreserve in reverse order. It has no effect for plugins that have reserved nothing.
@@ -198,13 +230,16 @@ impl Profile {
         pod: &PodInfo,
         node: &str,
     ) -> Result<BTreeMap<&'static str, Duration>, Rejection> {
-        let mut waits = BTreeMap::new();
-        for plugin in &self.permit {
+        let (began, mut waits) = (state.timings.begin(), BTreeMap::new());
+        let permitted = self.permit.iter().try_for_each(|plugin| {
             if let Permission::Wait(wait) = plugin.permit(state, pod, node)? {
                 waits.insert(plugin.name(), wait);
             }
-        }
-        Ok(waits)
+            Ok(())
+        });
+        let status = if waits.is_empty() { code(&permitted) } else { "Wait" };
+        state.timings.end(began, Point::Permit, status);
+        permitted.map(|()| waits)
     }
 
     /// Returns the PreBind plugins that have something to do for the pod.

@@ -23,4 +23,14 @@ impl Rejection {
     pub fn unresolvable(plugin: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, resolvable: false, reasons: vec![reason.into()] }
     }
+
+    /// Returns the name of the code of framework.Status.
+    pub fn code(&self) -> &'static str {
+        if self.resolvable { "Unschedulable" } else { "UnschedulableAndUnresolvable" }
+    }
+}
+
+/// Returns the name of the code of framework.Status for the result of a plugin.
+pub fn code<T>(result: &Result<T, Rejection>) -> &'static str {
+    result.as_ref().map_or_else(Rejection::code, |_| "Success")
 }

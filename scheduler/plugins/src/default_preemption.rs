@@ -16,7 +16,7 @@ use scheduling_framework::cycle;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::preemption::{self, Candidate, importance};
 use scheduling_framework::{
-    Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Rejection,
+    Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Preemption, Rejection,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl PostFilter for DefaultPreemption {
         if let Some(reason) = ineligible(failed) {
             return Ok(PostFilterResult { message: format!("preemption: {reason}"), ..PostFilterResult::default() });
         }
-        let (candidates, rejections) = self.candidates(failed);
+        let (candidates, rejections) = self.search(failed, |nodes| self.random.below(nodes));
         if let Some(best) = preemption::choose(&candidates) {
             let (nomination, victims) = (Nomination::Node(best.node.clone()), best.victims.clone());
             return Ok(PostFilterResult { nomination, victims, candidates, ..PostFilterResult::default() });
@@ -60,6 +60,30 @@ impl PostFilter for DefaultPreemption {
             message: format!("preemption: {error}"),
             ..PostFilterResult::default()
         })
+    }
+
+    /// Returns the candidates in the order of `cost`. The search begins at the first node, so that no number is drawn.
+    fn candidates(&self, failed: &FailedCycle<'_>) -> Vec<Preemption> {
+        if ineligible(failed).is_some() {
+            return Vec::new();
+        }
+        let (mut found, _) = self.search(failed, |_| 0);
+        found.sort_by_key(preemption::cost);
+        let mut before: Option<Candidate> = None;
+        let mut listed = Vec::new();
+        for candidate in found {
+            listed.push(Preemption {
+                node: candidate.node.clone(),
+                victims: candidate.victims.iter().map(|victim| victim.key.clone()).collect(),
+                violations: candidate.violations,
+                worse_because: before
+                    .as_ref()
+                    .map_or("", |better| preemption::difference(better, &candidate))
+                    .to_owned(),
+            });
+            before = Some(candidate);
+        }
+        listed
     }
 }
 
@@ -95,8 +119,13 @@ impl DefaultPreemption {
         part.max(limit(self.args.min_candidate_nodes_absolute)).min(nodes)
     }
 
-    /// Returns the candidates, those without violated budgets first, and the rejections of other nodes.
-    fn candidates(&self, failed: &FailedCycle<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
+    /// Returns the candidates, those without violated budgets first, and the rejections of other nodes. `start` chooses
+    /// the first of a number of nodes.
+    fn search(
+        &self,
+        failed: &FailedCycle<'_>,
+        start: impl FnOnce(usize) -> usize,
+    ) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
         let resolvable = |node: &&Arc<NodeInfo>| failed.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
         let nodes: Vec<&Arc<NodeInfo>> = failed.snapshot.nodes().iter().filter(resolvable).collect();
         let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -104,7 +133,7 @@ impl DefaultPreemption {
             return (non_violating, rejections);
         }
         let budgets = self.budgets();
-        let offset = self.random.below(nodes.len());
+        let offset = start(nodes.len());
         for node in nodes.iter().cycle().skip(offset).take(nodes.len()) {
             match victims_on(failed, node, &budgets) {
                 Ok(candidate) if candidate.violations == 0 => non_violating.push(candidate),

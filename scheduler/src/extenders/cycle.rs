@@ -5,6 +5,7 @@
 use super::Extenders;
 use component_base::rng::Random;
 use scheduling_framework::cache::Snapshot;
+use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::{self, Decision, Rotation, Search};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{CycleState, FitError, Nominated, Profile};
@@ -38,7 +39,7 @@ pub async fn schedule_one(
         return Ok(cycle::schedule_one(profile, state, pod, snapshot, nominated, rotation, random)?);
     }
     let candidates = cycle::pre_filter(profile, state, pod, snapshot)?;
-    let mut found = None;
+    let (began, mut found) = (state.timings.begin(), None);
     if let Some(node) = cycle::nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
         let mut search = Search::of_one(node);
         match extenders.filter(pod, &mut search).await {
@@ -52,13 +53,15 @@ pub async fn schedule_one(
             let compared = !profile.score.is_empty() || extenders.compare_nodes();
             let mut search = cycle::search(profile, state, pod, snapshot, nominated, rotation, &candidates, compared);
             extenders.filter(pod, &mut search).await.map_err(CycleError::Extender)?;
-            search.or_no_fit(snapshot)?
+            search
         }
     };
+    state.timings.end(began, Point::Filter, search.code());
+    let search = search.or_no_fit(snapshot)?;
     let feasible = search.nodes();
     let mut scores = cycle::score(profile, state, pod, snapshot, &feasible);
     if feasible.len() > 1 {
         scores.extend(extenders.prioritize(pod, &feasible).await);
     }
-    Ok(cycle::choose(profile, &feasible, search.evaluated, scores, rotation, random))
+    Ok(cycle::choose(profile, &feasible, search, scores, rotation, random))
 }

@@ -13,8 +13,10 @@
 //! Back-off puts pods that failed behind those that did not. If no pod is active, a pod in back-off is taken early.
 //! After an error the back-off is always completed, because a quick retry would probably meet the same error.
 
+pub mod history;
 pub mod shared;
 
+use history::Trail;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, Nominated, Profiles};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,12 +44,30 @@ pub struct QueuedPod {
     pub first_attempt: Option<Instant>,
     /// Plugins that rejected the pod in its last cycle; empty after an error.
     pub rejected_by: BTreeSet<&'static str>,
+    /// The event that causes the next move.
+    event: &'static str,
+    /// The moves since the last attempt.
+    pub trail: Trail,
 }
 
 impl QueuedPod {
     fn new(info: Arc<PodInfo>, now: Instant) -> Self {
         let (attempts, rejections, errors) = (0, 0, 0);
-        Self { info, since: now, attempts, rejections, errors, first_attempt: None, rejected_by: BTreeSet::new() }
+        Self {
+            info,
+            since: now,
+            attempts,
+            rejections,
+            errors,
+            first_attempt: None,
+            rejected_by: BTreeSet::new(),
+            event: history::POD_ADDED,
+            trail: Trail::default(),
+        }
+    }
+
+    fn after(self, event: &'static str) -> Self {
+        Self { event, ..self }
     }
 
     /// Returns the end of the back-off; `None` for a pod that has not failed yet.
@@ -95,6 +115,10 @@ pub struct SchedulingQueue {
     events: u64,
     arrivals: u64,
     pub nominated: Nominated,
+    /// The time of the last call, for trails. `shared` sets it.
+    present: Instant,
+    /// Number of pods that entered each part of the queue, by event.
+    incoming: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 impl SchedulingQueue {
@@ -113,6 +137,8 @@ impl SchedulingQueue {
             events: 0,
             arrivals: 0,
             nominated: Nominated::default(),
+            present: now,
+            incoming: BTreeMap::new(),
         }
     }
 
@@ -132,11 +158,11 @@ impl SchedulingQueue {
         let Some((queued, position)) = self.take(info.uid()) else { return self.add(info, now) };
         self.nominated.update(&old, info.clone());
         let may_fit = self.profiles.may_become_schedulable(&queued.rejected_by, &info, &event);
-        let queued = QueuedPod { info, ..queued };
+        let queued = QueuedPod { info, ..queued }.after(history::POD_UPDATED);
         match position {
             QueuePosition::Gated => self.activate(queued),
             QueuePosition::Unschedulable(_) if may_fit => self.requeue(queued, now),
-            position => self.put(queued, position),
+            position => self.put_back(queued, position),
         }
     }
 
@@ -151,9 +177,12 @@ impl SchedulingQueue {
         self.flush(now);
         loop {
             let uid = self.active.values().next().or_else(|| self.backoff.values().next())?.clone();
-            let (mut queued, _) = self.take(&uid)?;
+            let (mut queued, position) = self.take(&uid)?;
             if self.in_flight.contains_key(&uid) {
                 continue; // the pod was added again during its cycle
+            }
+            if position.label() == "backoff" {
+                self.record_move(&mut queued, "active", history::POPPED_FROM_BACKOFF);
             }
             queued.attempts += 1;
             queued.first_attempt.get_or_insert(now);
@@ -179,6 +208,7 @@ impl SchedulingQueue {
         }
         queued.since = now;
         queued.rejected_by = rejected_by;
+        (queued.event, queued.trail) = (history::ATTEMPT_FAILED, Trail::default());
         // Events during the cycle count as if they happened now.
         let (by, info) = (&queued.rejected_by, &queued.info);
         let mut since = self.recent.range(taken_at..).map(|(_, event)| event);
@@ -205,7 +235,7 @@ impl SchedulingQueue {
             self.unschedulable.iter().map(|(_, uid)| uid).chain(&self.gated).filter(may_fit).cloned().collect();
         for uid in uids {
             if let Some((queued, _)) = self.take(&uid) {
-                self.requeue(queued, now);
+                self.requeue(queued.after(event.label()), now);
             }
         }
         self.record_event(event.clone());
@@ -214,7 +244,7 @@ impl SchedulingQueue {
     /// Moves a pod to the active queue at once.
     pub fn force_activate(&mut self, uid: &str) {
         match self.take(uid) {
-            Some((queued, _)) => self.activate(queued),
+            Some((queued, _)) => self.activate(queued.after(history::FORCED)),
             None if self.in_flight.contains_key(uid) => self.record_event(ClusterEvent::Forced { uid: uid.to_owned() }),
             None => {}
         }
@@ -227,7 +257,9 @@ impl SchedulingQueue {
         let uids: Vec<String> = self.pods.keys().cloned().collect();
         for uid in uids {
             match self.take(&uid) {
-                Some((queued, _)) if self.profiles.of(&queued.info.pod).is_some() => self.requeue(queued, now),
+                Some((queued, _)) if self.profiles.of(&queued.info.pod).is_some() => {
+                    self.requeue(queued.after(history::FORCED), now);
+                }
                 _ => self.nominated.remove(&uid),
             }
         }
@@ -277,7 +309,7 @@ impl SchedulingQueue {
         };
         while let Some(uid) = over(&self.backoff).or_else(|| over(&self.error_backoff)) {
             if let Some((queued, _)) = self.take(&uid) {
-                self.put_in_active(queued);
+                self.put_in_active(queued.after(history::BACKOFF_COMPLETE));
             }
         }
         while let Some((since, uid)) = self.unschedulable.first().cloned() {
@@ -285,7 +317,7 @@ impl SchedulingQueue {
                 break;
             }
             if let Some((queued, _)) = self.take(&uid) {
-                self.activate(queued);
+                self.activate(queued.after(history::TIMED_OUT));
             }
         }
     }
@@ -334,7 +366,13 @@ impl SchedulingQueue {
         self.put(queued, position);
     }
 
-    fn put(&mut self, queued: QueuedPod, position: QueuePosition) {
+    fn put(&mut self, mut queued: QueuedPod, position: QueuePosition) {
+        let event = queued.event;
+        self.record_move(&mut queued, position.label(), event);
+        self.put_back(queued, position);
+    }
+
+    fn put_back(&mut self, queued: QueuedPod, position: QueuePosition) {
         let uid = queued.info.uid().to_owned();
         match position {
             QueuePosition::Active(key) => drop(self.active.insert(key, uid.clone())),

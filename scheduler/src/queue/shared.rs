@@ -24,7 +24,11 @@ impl SharedQueue {
 
     /// Runs `change` on the queue, and wakes the scheduling loop.
     pub fn with<T>(&self, change: impl FnOnce(&mut SchedulingQueue, tokio::time::Instant) -> T) -> T {
-        let result = change(&mut self.inner.lock(), self.env.now());
+        let now = self.env.now();
+        let mut queue = self.inner.lock();
+        queue.present = now;
+        let result = change(&mut queue, now);
+        drop(queue);
         self.changed.notify_one();
         result
     }
@@ -37,7 +41,9 @@ impl SharedQueue {
             }
             let due = {
                 let mut queue = self.inner.lock();
-                if let Some(pod) = queue.pop(self.env.now()) {
+                queue.present = self.env.now();
+                let now = queue.present;
+                if let Some(pod) = queue.pop(now) {
                     return Some(pod);
                 }
                 queue.next_due()

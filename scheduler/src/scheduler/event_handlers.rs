@@ -68,7 +68,9 @@ impl Scheduler {
 
     /// Tries unschedulable pods again that the event may help.
     fn move_pods(&self, event: &ClusterEvent) {
+        let began = self.env.now();
         self.queue.with(|queue, now| queue.on_event(event, now));
+        self.metrics.handled_event(event.label(), self.env.now() - began);
     }
 
     fn on_pod(&self, event: &Event<Pod>) {

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::extenders::fixture::{Answer, Asked, serve};
+use crate::operations::Inspection;
 use async_trait::async_trait;
 use client_testing::FakeServer;
+use expect_test::expect;
 use scheduler_plugins::fixture;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::profile::ProfileConfiguration;
@@ -138,6 +140,7 @@ struct Running {
     configuration: watch::Sender<Arc<Configuration>>,
     waiting_pods: WaitingPods,
     env: Env,
+    inspection: Arc<Inspection>,
 }
 
 impl Running {
@@ -164,13 +167,15 @@ impl Running {
             let plugin = Recording { calls: recorded.clone(), fails_at };
             registry.add(NAME, move |_| Ok(plugin.clone().points()));
         });
+        let inspection = Inspection::new(10);
         let (sender, receiver) = watch::channel(configuration);
-        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register).unwrap();
+        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone()).unwrap();
+        inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);
         env.spawn(scheduler.run(receiver));
         let waiting_pods = waiting_pods.lock().clone();
-        let running = Self { server, calls, configuration: sender, waiting_pods, env };
+        let running = Self { server, calls, configuration: sender, waiting_pods, env, inspection };
         running.settle().await;
         running
     }
@@ -237,6 +242,156 @@ async fn pods_wait_for_a_profile_with_their_scheduler_name() {
     running.configuration.send_replace(configuration("other"));
     running.settle().await;
     assert!(running.calls().ends_with("Bind n2, PostBind n2"), "{}", running.calls());
+}
+
+/// Returns the samples of the scheduler's metrics, without sums and buckets.
+fn samples(running: &Running) -> String {
+    let text = running.env.metrics().encode();
+    let lines = text.lines().filter(|line| line.starts_with("scheduler_"));
+    let mut lines: Vec<&str> = lines.filter(|line| !line.contains("_bucket{") && !line.contains("_sum")).collect();
+    lines.sort_unstable();
+    lines.join("\n") + "\n"
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_of_a_pod_that_is_bound() {
+    let running = Running::start("", pod("default-scheduler")).await;
+    expect![[r#"
+        scheduler_cache_size{type="assumed_pods"} 1
+        scheduler_cache_size{type="nodes"} 2
+        scheduler_cache_size{type="pods"} 1
+        scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 2
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Bind",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Permit",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreBind",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreFilter",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreScore",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Reserve",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Score",profile="default-scheduler",status="Success"} 1
+        scheduler_goroutines{operation="binding"} 0
+        scheduler_pending_pods{queue="active"} 0
+        scheduler_pending_pods{queue="backoff"} 0
+        scheduler_pending_pods{queue="gated"} 0
+        scheduler_pending_pods{queue="unschedulable"} 0
+        scheduler_plugin_evaluation_total{extension_point="Filter",plugin="Recording",profile="default-scheduler"} 2
+        scheduler_plugin_evaluation_total{extension_point="PreFilter",plugin="Recording",profile="default-scheduler"} 1
+        scheduler_plugin_evaluation_total{extension_point="PreScore",plugin="Recording",profile="default-scheduler"} 1
+        scheduler_plugin_evaluation_total{extension_point="Score",plugin="Recording",profile="default-scheduler"} 2
+        scheduler_plugin_execution_duration_seconds_count{extension_point="Filter",plugin="Recording",status="Success"} 2
+        scheduler_plugin_execution_duration_seconds_count{extension_point="Score",plugin="Recording",status="Success"} 2
+        scheduler_pod_scheduling_attempts_count 1
+        scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1
+        scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"} 1
+        scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1
+        scheduler_scheduling_algorithm_duration_seconds_count 1
+        scheduler_scheduling_attempt_duration_seconds_count{profile="default-scheduler",result="scheduled"} 1
+    "#]].assert_eq(&samples(&running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_of_a_pod_that_fits_nowhere() {
+    let running = Running::start("Filter", pod("default-scheduler")).await;
+    expect![[r#"
+        scheduler_cache_size{type="assumed_pods"} 0
+        scheduler_cache_size{type="nodes"} 2
+        scheduler_cache_size{type="pods"} 0
+        scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 2
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Unschedulable"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PostFilter",profile="default-scheduler",status="Unschedulable"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreFilter",profile="default-scheduler",status="Success"} 1
+        scheduler_pending_pods{queue="active"} 0
+        scheduler_pending_pods{queue="backoff"} 0
+        scheduler_pending_pods{queue="gated"} 0
+        scheduler_pending_pods{queue="unschedulable"} 1
+        scheduler_plugin_evaluation_total{extension_point="Filter",plugin="Recording",profile="default-scheduler"} 2
+        scheduler_plugin_evaluation_total{extension_point="PreFilter",plugin="Recording",profile="default-scheduler"} 1
+        scheduler_plugin_execution_duration_seconds_count{extension_point="Filter",plugin="Recording",status="Unschedulable"} 2
+        scheduler_queue_incoming_pods_total{event="ScheduleAttemptFailure",queue="unschedulable"} 1
+        scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"} 1
+        scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1
+        scheduler_scheduling_attempt_duration_seconds_count{profile="default-scheduler",result="unschedulable"} 1
+        scheduler_unschedulable_pods{plugin="Recording",profile="default-scheduler"} 1
+    "#]].assert_eq(&samples(&running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_kept_with_their_queue_history_and_their_end() {
+    let running = Running::start("Bind", pod("default-scheduler")).await;
+    running.env.sleep(Duration::from_secs(2)).await;
+    let attempts = running.inspection.recorder.as_ref().unwrap().list();
+    let line = |attempt: &Arc<scheduler_explanation::Attempt>| {
+        let summary = attempt.summary();
+        let moves = attempt.moves.iter().map(|one| format!("{} by {} {:?}", one.queue, one.event, one.before));
+        let moves: Vec<String> = moves.collect();
+        format!("{} {} {} {}: {}\n", summary.id, summary.attempt, summary.node, summary.end, moves.join(", "))
+    };
+    let text: String = attempts.iter().take(2).map(line).collect();
+    expect![[r#"
+        1 1 n2 running Bind plugin "Recording": no: active by UnschedulablePodAdd 0ns
+        2 2 n2 running Bind plugin "Recording": no: backoff by ScheduleAttemptFailure 2s, active by BackoffComplete 0ns
+    "#]]
+    .assert_eq(&text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dump_shows_nodes_and_queue_and_the_cache_equals_the_informers() {
+    let running = Running::start("Filter", pod("default-scheduler")).await;
+    let inspection = &running.inspection;
+    assert_eq!(inspection.compare(), Some(Default::default()));
+    let text: String = inspection.nodes().unwrap().iter().take(1).map(ToString::to_string).collect();
+    expect![[r#"
+        Node name: n1
+        Deleted: false
+        Requested Resources: {MilliCPU:0 Memory:0 EphemeralStorage:0 AllowedPodNumber:0 ScalarResources:map[]}
+        Allocatable Resources: {MilliCPU:4000 Memory:8589934592 EphemeralStorage:0 AllowedPodNumber:110 ScalarResources:map[]}
+        Scheduled Pods(number: 0):
+    "#]].assert_eq(&text);
+    let queue = serde_json::to_value(inspection.queue()).unwrap();
+    expect![[r#"{"pods":[{"name":"web","namespace":"shop","phase":"","state":"unschedulable","uid":"web"}],"summary":"activeQ:0; backoffQ:0; unschedulablePods:1"}"#]].assert_eq(&queue.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_explain_attempts_or_say_why_not() {
+    let running = Running::start("", pod("default-scheduler")).await;
+    let ask = async |path: &str| {
+        let router = crate::operations::pages::router(running.inspection.clone());
+        let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        format!("{code} {}", String::from_utf8_lossy(&body))
+    };
+    for (path, expected) in [
+        ("/explain", r#"200 {"items":[{"id":1,"#),
+        ("/explain?pod=shop/web", r#"200 {"items":[{"id":1,"#),
+        ("/explain?pod=shop/db", r#"200 {"items":[]}"#),
+        ("/explain/1", r#"200 {"attempt":{"id":1,"#),
+        ("/explain/1?what-if=node=n1", r#""nodeBefore":"n2""#),
+        (
+            "/explain/1?what-if=weight=X:1",
+            "400 weight=X: the profile does not score with this plugin; it has Recording",
+        ),
+        ("/explain/1?verify=true", r#""verification":{"unknown":["a profile that differs from the default one"]"#),
+        ("/explain/2", "404 attempt 2 is not kept"),
+        ("/explain/x", "400 "),
+        ("/explain/1?wat=1", "400 "),
+        ("/explain-rows?format=csv", ",n2,true,true,true,Score,Recording,,,1,1,1"),
+        ("/explain-rows?format=jsonl&id=1", r#""point":"Filter","plugin":"Recording""#),
+        ("/explain-rows?format=csv&id=2", "200 id,at,pod,"),
+        ("/explain-rows?format=xml", "400 format=xml: want csv, jsonl or parquet"),
+        ("/debug/cache", r#"200 {"nodes":[{"name":"n1","deleted":false,"#),
+        ("/debug/queue", r#"200 {"summary":"activeQ:0; backoffQ:0; unschedulablePods:0","pods":[]}"#),
+        ("/debug/comparison", r#"200 {"missedNodes":[],"redundantNodes":[],"missedPods":[],"redundantPods":[]}"#),
+        ("/metrics/resources", "kube_pod_resource_request{namespace=\"shop\""),
+    ] {
+        let answer = ask(path).await;
+        assert!(answer.contains(expected), "{path}: {answer}");
+    }
+    let nothing = crate::operations::pages::router(Inspection::new(0));
+    let request = http::Request::get("/explain").body(axum::body::Body::empty()).unwrap();
+    let answer = tower::ServiceExt::oneshot(nothing, request).await.unwrap();
+    assert_eq!(answer.status(), 404);
 }
 
 /// Starts a scheduler with an extender that has these verbs and answers.

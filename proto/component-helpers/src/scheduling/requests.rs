@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/component-helpers/resource.PodRequests and to framework.Resource of pkg/scheduler.
 
-use proto::kinds::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use proto::kinds::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
 use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
@@ -124,6 +124,42 @@ pub fn pod_requests(spec: &PodSpec) -> Resources {
     Requests { spec, status: &PodStatus::default(), assumed: Assumed::default() }.of_pod()
 }
 
+/// Returns the limits of a pod. Overhead counts only for resources with a limit.
+pub fn pod_limits(spec: &PodSpec) -> Resources {
+    let limits = |resources: Option<&ResourceRequirements>| resources.and_then(|r| r.limits.clone());
+    let mut total = sum(spec, |container| Resources::of(limits(container.resources.as_ref()).as_ref()));
+    if let Some(of_pod) = limits(spec.resources.as_ref()) {
+        total.override_by(&of_pod, &Resources::of(Some(&of_pod)));
+    }
+    let overhead = spec.overhead.iter().flatten().filter(|(name, _)| total.get(name) != 0);
+    let overhead: Quantities = overhead.map(|(name, amount)| (name.clone(), amount.clone())).collect();
+    total += &Resources::of(Some(&overhead));
+    total
+}
+
+/// Adds up the containers of a pod: the sum of app containers and sidecars, or the larger need of an init container. Init
+/// containers run one after another, each beside the sidecars that started before it.
+fn sum(spec: &PodSpec, of: impl Fn(&Container) -> Resources) -> Resources {
+    let mut running = Resources::default();
+    for container in &spec.containers {
+        running += &of(container);
+    }
+    let (mut sidecars, mut most) = (Resources::default(), Resources::default());
+    for container in spec.init_containers.iter().flatten() {
+        let mut stage = of(container);
+        if container.restart_policy.as_deref() == Some("Always") {
+            running += &stage;
+            sidecars += &stage;
+            stage = sidecars.clone();
+        } else {
+            stage += &sidecars;
+        }
+        most.raise_to(&stage);
+    }
+    running.raise_to(&most);
+    running
+}
+
 /// Returns the requests of a pod for scheduling. While the pod is resized, each container counts with the largest of what
 /// is desired, what the node has allocated, and what is in effect. A resize that the node cannot do does not count.
 pub fn scheduling_requests(pod: &Pod) -> Resources {
@@ -243,24 +279,7 @@ impl Requests<'_> {
     }
 
     fn of_pod(&self) -> Resources {
-        let mut running = Resources::default();
-        for container in &self.spec.containers {
-            running += &self.of_container(container);
-        }
-        // Init containers run one after another, each beside the sidecars that started before it.
-        let (mut sidecars, mut most) = (Resources::default(), Resources::default());
-        for container in self.spec.init_containers.iter().flatten() {
-            let mut stage = self.of_container(container);
-            if container.restart_policy.as_deref() == Some("Always") {
-                running += &stage;
-                sidecars += &stage;
-                stage = sidecars.clone();
-            } else {
-                stage += &sidecars;
-            }
-            most.raise_to(&stage);
-        }
-        running.raise_to(&most);
+        let mut running = sum(self.spec, |container| self.of_container(container));
         self.override_by_pod_level(&mut running);
         running += &Resources::of(self.spec.overhead.as_ref());
         running.pods = 1;

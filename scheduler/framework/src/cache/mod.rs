@@ -90,6 +90,17 @@ impl Cache {
         self.nodes.get(name)
     }
 
+    /// Returns every node by its name, also those that are gone and have pods.
+    pub fn nodes(&self) -> impl Iterator<Item = (&String, &Arc<NodeInfo>)> {
+        self.nodes.iter()
+    }
+
+    /// Returns the numbers of nodes, pods and assumed pods.
+    pub fn counts(&self) -> [usize; 3] {
+        let assumed = self.pods.values().filter(|placed| placed.assumed).count();
+        [self.nodes.len(), self.pods.len(), assumed]
+    }
+
     /// Updates a snapshot that this cache has updated before. The cost depends on the number of changed nodes.
     pub fn update(&mut self, snapshot: &mut Snapshot) {
         if self.reorder {

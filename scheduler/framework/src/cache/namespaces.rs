@@ -16,6 +16,11 @@ impl Namespaces {
         self.0.get(namespace).unwrap_or(&NONE)
     }
 
+    /// Returns the labels of every namespace, by its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, String>)> {
+        self.0.iter()
+    }
+
     pub fn set(&mut self, namespace: &Namespace) {
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
         if self.0.get(namespace.name()) != Some(&labels) {

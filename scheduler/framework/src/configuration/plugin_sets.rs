@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const ALL: &str = "*";
 
 /// An extension point that a file may name, besides `multiPoint`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
     PreEnqueue,
     QueueSort,

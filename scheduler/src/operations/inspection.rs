@@ -1,0 +1,100 @@
+//! `Inspection`, the access of pages and signals to the scheduler that leads at present.
+
+use super::comparison::{Comparison, Known};
+use super::dump::{self, NodeDump, QueueDump};
+use crate::scheduler::{Scheduler, node_name};
+use component_base::env::Env;
+use component_base::lifecycle::SignalListener;
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+use scheduler_explanation::{Limits, Recorder, recorder};
+use std::sync::{Arc, Weak};
+
+pub struct Inspection {
+    /// Dangling while another instance leads.
+    scheduler: Mutex<Weak<Scheduler>>,
+    /// `None` if nothing is recorded. It outlives a change of the leader.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+impl Inspection {
+    /// Keeps this many attempts; none for zero.
+    pub fn new(attempts: usize) -> Arc<Self> {
+        let limits = Limits { attempts, bytes: recorder::DEFAULT_MAX_BYTES };
+        let recorder = (attempts > 0).then(|| Arc::new(Recorder::new(limits)));
+        Arc::new(Self { scheduler: Mutex::default(), recorder })
+    }
+
+    pub fn set(&self, scheduler: &Arc<Scheduler>) {
+        *self.scheduler.lock() = Arc::downgrade(scheduler);
+    }
+
+    fn of_scheduler<T>(&self, look: impl FnOnce(&Scheduler) -> T) -> Option<T> {
+        let scheduler = self.scheduler.lock().upgrade()?;
+        Some(look(&scheduler))
+    }
+
+    pub fn nodes(&self) -> Option<Vec<NodeDump>> {
+        self.of_scheduler(|scheduler| {
+            let nominated = scheduler.queue.with(|queue, _| queue.nominated.clone());
+            dump::nodes(&scheduler.cache.lock(), &nominated)
+        })
+    }
+
+    pub fn queue(&self) -> Option<QueueDump> {
+        self.of_scheduler(|scheduler| scheduler.queue.with(|queue, _| dump::queue(queue)))
+    }
+
+    pub fn pods(&self) -> Option<Vec<Arc<Pod>>> {
+        self.of_scheduler(|scheduler| scheduler.pods.list())
+    }
+
+    pub fn compare(&self) -> Option<Comparison> {
+        self.of_scheduler(|scheduler| Comparison::between(&actual(scheduler), &cached(scheduler)))
+    }
+
+    /// Logs the state and its differences.
+    pub fn log(&self) {
+        let (Some(nodes), Some(queue), Some(differences)) = (self.nodes(), self.queue(), self.compare()) else {
+            return tracing::info!("nothing to dump: this instance does not schedule");
+        };
+        differences.log();
+        let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        tracing::info!("Dump of cached NodeInfo nodes=\n{}", nodes.join("\n\n"));
+        let pods: Vec<String> = queue.pods.iter().map(ToString::to_string).collect();
+        tracing::info!("Dump of scheduling queue summary={:?} pods=\n{}", queue.summary, pods.join("\n"));
+    }
+
+    /// Logs the state at each SIGUSR2.
+    pub async fn follow_signals(self: Arc<Self>, env: Env) {
+        let mut signals = match SignalListener::user_defined_2() {
+            Ok(signals) => signals,
+            Err(error) => return tracing::warn!("SIGUSR2 will not dump anything: {error}"),
+        };
+        while signals.next(&env).await {
+            self.log();
+        }
+    }
+}
+
+/// Returns the nodes of the informer, and its pods but those that wait for another scheduler.
+fn actual(scheduler: &Scheduler) -> Known {
+    let pods = scheduler.pods.list();
+    let concerns = |pod: &&Arc<Pod>| !node_name(pod).is_empty() || scheduler.is_ours(pod);
+    Known {
+        nodes: scheduler.nodes.list().iter().map(|node| node.name().to_owned()).collect(),
+        pods: pods.iter().filter(concerns).map(|pod| pod.uid().to_owned()).collect(),
+    }
+}
+
+/// Returns the nodes of the cache, and its pods with those of the queue and in a cycle.
+fn cached(scheduler: &Scheduler) -> Known {
+    let mut known = Known::default();
+    for (name, node) in scheduler.cache.lock().nodes() {
+        known.nodes.insert(name.clone());
+        known.pods.extend(node.pods.iter().map(|pod| pod.uid().to_owned()));
+    }
+    known.pods.extend(scheduler.queue.with(|queue, _| queue.uids()));
+    known
+}

@@ -1,0 +1,401 @@
+//! `SchedulerMetrics`, the metrics of scheduling under kube-scheduler's names.
+//!
+//! Corresponds to pkg/scheduler/metrics. What follows from the queue and the cache is counted before each scrape.
+
+use crate::extenders::cycle::CycleError;
+use crate::queue::QueuedPod;
+use crate::scheduler::Scheduler;
+use component_base::env::Env;
+use component_base::metrics::{Counters, Gauges, Histograms, Labels, exponential};
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+use scheduling_framework::configuration::plugin_sets::Point;
+use scheduling_framework::cycle::Decision;
+use scheduling_framework::timings::{PointTiming, Timings};
+use scheduling_framework::{CycleState, Diagnosis, FitError, Profile};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// One cycle of this many measures each call of its plugins. Deviation: Kubernetes measures one of ten; here that would
+/// cost as much as the cycle.
+const PLUGIN_SAMPLE: u64 = 100;
+/// Label for pods with this many attempts or more.
+const MANY_ATTEMPTS: u32 = 15;
+
+const ATTEMPT_SECONDS: &[f64] = &exponential::<15>(0.001, 2.0);
+const SLI_SECONDS: &[f64] = &exponential::<20>(0.01, 2.0);
+const POINT_SECONDS: &[f64] = &exponential::<12>(0.0001, 2.0);
+const PLUGIN_SECONDS: &[f64] = &exponential::<20>(0.00001, 1.5);
+const ATTEMPTS: &[f64] = &exponential::<5>(1.0, 2.0);
+const VICTIMS: &[f64] = &exponential::<7>(1.0, 2.0);
+
+/// Numbers of calls by profile, extension point and plugin.
+type Evaluations = BTreeMap<String, BTreeMap<(&'static str, &'static str), u64>>;
+
+/// Metrics by profile and key. A family would format and hash all labels at each use.
+type Handles<K, M> = Mutex<BTreeMap<String, BTreeMap<K, M>>>;
+
+fn handle<K: Ord, M: Clone>(handles: &Handles<K, M>, profile: &str, key: K, make: impl FnOnce() -> M) -> M {
+    let mut handles = handles.lock();
+    if !handles.contains_key(profile) {
+        handles.insert(profile.to_owned(), BTreeMap::new());
+    }
+    let of_profile = handles.get_mut(profile).expect("it was there, or was inserted");
+    of_profile.entry(key).or_insert_with(make).clone()
+}
+
+pub struct SchedulerMetrics {
+    attempts: Counters,
+    attempt_seconds: Histograms,
+    results: Handles<&'static str, (Counter, Histogram)>,
+    points: Handles<(Point, &'static str), Histogram>,
+    events: Handles<&'static str, Histogram>,
+    algorithm_seconds: Histograms,
+    sli_seconds: Histograms,
+    pod_attempts: Histograms,
+    point_seconds: Histograms,
+    plugin_seconds: Histograms,
+    preemption_attempts: Counters,
+    preemption_victims: Histograms,
+    permit_wait_seconds: Histograms,
+    event_seconds: Histograms,
+    goroutines: Gauges,
+    evaluations: Mutex<Evaluations>,
+    cycles: AtomicU64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    Scheduled,
+    Unschedulable,
+    Error,
+}
+
+impl AttemptResult {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Unschedulable => "unschedulable",
+            Self::Error => "error",
+        }
+    }
+}
+
+fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
+    pairs.map(|(name, value)| (name, value.to_owned())).into()
+}
+
+impl SchedulerMetrics {
+    pub fn new(env: &Env) -> Self {
+        let metrics = env.metrics();
+        let histograms = |name, help, buckets| metrics.histograms(name, help, buckets);
+        Self {
+            results: Mutex::default(),
+            points: Mutex::default(),
+            events: Mutex::default(),
+            attempts: metrics.counters(
+                "scheduler_schedule_attempts_total",
+                "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be \
+                 scheduled, while 'error' means an internal scheduler problem.",
+            ),
+            attempt_seconds: histograms(
+                "scheduler_scheduling_attempt_duration_seconds",
+                "[STABLE] Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+                ATTEMPT_SECONDS,
+            ),
+            algorithm_seconds: histograms(
+                "scheduler_scheduling_algorithm_duration_seconds",
+                "[BETA] Scheduling algorithm latency in seconds",
+                ATTEMPT_SECONDS,
+            ),
+            sli_seconds: histograms(
+                "scheduler_pod_scheduling_sli_duration_seconds",
+                "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and \
+                 might involve multiple scheduling attempts.",
+                SLI_SECONDS,
+            ),
+            pod_attempts: histograms(
+                "scheduler_pod_scheduling_attempts",
+                "[STABLE] Number of attempts to successfully schedule a pod.",
+                ATTEMPTS,
+            ),
+            point_seconds: histograms(
+                "scheduler_framework_extension_point_duration_seconds",
+                "[STABLE] Latency for running all plugins of a specific extension point.",
+                POINT_SECONDS,
+            ),
+            plugin_seconds: histograms(
+                "scheduler_plugin_execution_duration_seconds",
+                "[BETA] Duration for running a plugin at a specific extension point.",
+                PLUGIN_SECONDS,
+            ),
+            preemption_attempts: metrics.counters(
+                "scheduler_preemption_attempts_total",
+                "[STABLE] Total preemption attempts in the cluster till now",
+            ),
+            preemption_victims: histograms(
+                "scheduler_preemption_victims",
+                "[STABLE] Number of selected preemption victims",
+                VICTIMS,
+            ),
+            permit_wait_seconds: histograms(
+                "scheduler_permit_wait_duration_seconds",
+                "[BETA] Duration of waiting on permit.",
+                ATTEMPT_SECONDS,
+            ),
+            event_seconds: histograms(
+                "scheduler_event_handling_duration_seconds",
+                "[ALPHA] Event handling latency in seconds.",
+                POINT_SECONDS,
+            ),
+            goroutines: metrics.gauges(
+                "scheduler_goroutines",
+                "[BETA] Number of running goroutines split by the work they do such as binding.",
+            ),
+            evaluations: Mutex::default(),
+            cycles: AtomicU64::default(),
+        }
+    }
+
+    /// Returns the clock of the next cycle. It measures plugins in some of the cycles, the first among them.
+    pub fn timings(&self, env: &Env) -> Timings {
+        Timings::new(env, self.cycles.fetch_add(1, Ordering::Relaxed).is_multiple_of(PLUGIN_SAMPLE))
+    }
+
+    /// Counts what the cycle of an attempt has run.
+    pub fn decided(
+        &self,
+        profile: &Profile,
+        state: &CycleState,
+        decided: &Result<Decision, CycleError>,
+        took: Duration,
+    ) {
+        let decided = match decided {
+            Ok(decision) => Ok(decision),
+            Err(CycleError::NoFit(FitError::NoFit { diagnosis, .. })) => Err(&**diagnosis),
+            Err(_) => return,
+        };
+        if decided.is_ok() {
+            self.algorithm_seconds.get_or_create(&vec![]).observe(took.as_secs_f64());
+        }
+        let mut all = self.evaluations.lock();
+        if !all.contains_key(&profile.scheduler_name) {
+            all.insert(profile.scheduler_name.clone(), BTreeMap::new());
+        }
+        let Some(counts) = all.get_mut(&profile.scheduler_name) else { return };
+        evaluations(profile, state, decided, |point, plugin, calls| {
+            *counts.entry((point, plugin)).or_insert(0) += calls as u64;
+        });
+    }
+
+    /// Counts the measurements of a cycle.
+    pub fn observe(&self, profile: &Profile, timings: &Timings) {
+        for timing in &timings.points {
+            self.point(profile, timing);
+        }
+        for timing in timings.take_plugins() {
+            let point = format!("{:?}", timing.point);
+            let labels = labels([("extension_point", &point), ("plugin", timing.plugin), ("status", timing.status)]);
+            self.plugin_seconds.get_or_create(&labels).observe(timing.took.as_secs_f64());
+        }
+    }
+
+    pub fn point(&self, profile: &Profile, timing: &PointTiming) {
+        let PointTiming { point, status, took } = *timing;
+        let name = &profile.scheduler_name;
+        let make = || {
+            let point = format!("{point:?}");
+            let labels = labels([("extension_point", &point), ("profile", name), ("status", status)]);
+            self.point_seconds.get_or_create_owned(&labels)
+        };
+        handle(&self.points, name, (point, status), make).observe(took.as_secs_f64());
+    }
+
+    /// Counts the end of an attempt that took this long. `first` is the age of the pod's first attempt.
+    pub fn ended(&self, result: AttemptResult, profile: &Profile, took: Duration, queued: &QueuedPod, first: Duration) {
+        let name = &profile.scheduler_name;
+        let make = || {
+            let labels = labels([("profile", name), ("result", result.label())]);
+            (self.attempts.get_or_create_owned(&labels), self.attempt_seconds.get_or_create_owned(&labels))
+        };
+        let (attempts, seconds) = handle(&self.results, name, result.label(), make);
+        attempts.inc();
+        seconds.observe(took.as_secs_f64());
+        if result == AttemptResult::Scheduled {
+            self.pod_attempts.get_or_create(&vec![]).observe(f64::from(queued.attempts));
+            let attempts = match queued.attempts {
+                MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
+                few => few.to_string(),
+            };
+            self.sli_seconds.get_or_create(&labels([("attempts", &attempts)])).observe(first.as_secs_f64());
+        }
+    }
+
+    /// Counts a run of the PostFilter plugins. `victims` is above zero if a node was nominated.
+    pub fn preempted(&self, victims: usize) {
+        self.preemption_attempts.get_or_create(&vec![]).inc();
+        if victims > 0 {
+            self.preemption_victims.get_or_create(&vec![]).observe(victims as f64);
+        }
+    }
+
+    pub fn waited(&self, status: &str, took: Duration) {
+        self.permit_wait_seconds.get_or_create(&labels([("result", status)])).observe(took.as_secs_f64());
+    }
+
+    pub fn handled_event(&self, event: &'static str, took: Duration) {
+        let make = || self.event_seconds.get_or_create_owned(&labels([("event", event)]));
+        handle(&self.events, "", event, make).observe(took.as_secs_f64());
+    }
+
+    /// Changes the number of binding cycles that run.
+    pub fn binding(&self, change: i64) {
+        self.goroutines.get_or_create(&labels([("operation", "binding")])).inc_by(change);
+    }
+
+    /// Counts the queue and the cache before each scrape, as long as the scheduler exists.
+    pub fn follow(env: &Env, scheduler: &Arc<Scheduler>) {
+        let (scheduler, counted) = (Arc::downgrade(scheduler), Counted::new(env));
+        env.metrics().before_encoding(move || counted.refresh(&scheduler));
+    }
+}
+
+/// Calls `count` with each plugin that the cycle has run, and how often.
+fn evaluations(
+    profile: &Profile,
+    state: &CycleState,
+    decided: Result<&Decision, &Diagnosis>,
+    mut count: impl FnMut(&'static str, &'static str, usize),
+) {
+    for plugin in profile.pre_filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
+        count("PreFilter", plugin.name(), 1);
+    }
+    let (diagnosis, mut nodes) = match decided {
+        Ok(decision) => (&decision.rejected, decision.evaluated),
+        Err(diagnosis) if !diagnosis.pre_filter_message.is_empty() => return,
+        Err(diagnosis) => (diagnosis, diagnosis.rejections.len()),
+    };
+    let mut rejected: BTreeMap<&str, usize> = BTreeMap::new();
+    for rejection in diagnosis.rejections.values() {
+        *rejected.entry(rejection.plugin).or_insert(0) += 1;
+    }
+    // A plugin runs on the nodes that no plugin before it has rejected.
+    for plugin in profile.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
+        count("Filter", plugin.name(), nodes);
+        nodes = nodes.saturating_sub(rejected.get(plugin.name()).copied().unwrap_or(0));
+    }
+    let Ok(decision) = decided else { return };
+    if decision.feasible.len() > 1 {
+        for plugin in profile.pre_score.iter().filter(|plugin| !state.skip_score.contains(plugin.name())) {
+            count("PreScore", plugin.name(), 1);
+        }
+    }
+    for scores in &decision.scores {
+        count("Score", scores.plugin, scores.scores.len());
+    }
+}
+
+/// Families whose values are state.
+struct Counted {
+    pending: Gauges,
+    incoming: Counters,
+    unschedulable: Gauges,
+    cache_size: Gauges,
+    inflight: Gauges,
+    evaluations: Counters,
+}
+
+impl Counted {
+    fn new(env: &Env) -> Self {
+        let metrics = env.metrics();
+        Self {
+            pending: metrics.gauges(
+                "scheduler_pending_pods",
+                "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in activeQ; \
+                 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in \
+                 unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of \
+                 unschedulable pods that the scheduler never attempted to schedule because they are gated.",
+            ),
+            incoming: metrics.counters(
+                "scheduler_queue_incoming_pods_total",
+                "[STABLE] Number of pods added to scheduling queues by event and queue type.",
+            ),
+            unschedulable: metrics.gauges(
+                "scheduler_unschedulable_pods",
+                "[BETA] The number of unschedulable pods broken down by plugin name. A pod will increment the gauge \
+                 for all plugins that caused it to not schedule and so this metric have meaning only when broken \
+                 down by plugin.",
+            ),
+            cache_size: metrics.gauges(
+                "scheduler_cache_size",
+                "[ALPHA] Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            ),
+            inflight: metrics.gauges(
+                "scheduler_inflight_events",
+                "[ALPHA] Number of events currently tracked in the scheduling queue.",
+            ),
+            evaluations: metrics.counters(
+                "scheduler_plugin_evaluation_total",
+                "[BETA] Number of attempts to schedule pods by each plugin and the extension point (available only \
+                 in PreFilter, Filter, PreScore, and Score).",
+            ),
+        }
+    }
+
+    /// Returns false once the scheduler is gone.
+    fn refresh(&self, scheduler: &Weak<Scheduler>) -> bool {
+        let Some(scheduler) = scheduler.upgrade() else { return false };
+        let profile = |queued: &QueuedPod| {
+            let name = queued.info.spec().scheduler_name.as_deref();
+            name.unwrap_or(scheduling_framework::configuration::profile::DEFAULT_SCHEDULER).to_owned()
+        };
+        self.unschedulable.clear();
+        self.inflight.clear();
+        scheduler.queue.with(|queue, _| {
+            let parts = ["active", "backoff", "unschedulable", "gated"];
+            for (part, length) in parts.into_iter().zip(queue.lengths()) {
+                set(&self.pending, &labels([("queue", part)]), length);
+            }
+            for ((part, event), count) in queue.incoming() {
+                set_counter(&self.incoming, &labels([("event", event), ("queue", part)]), *count);
+            }
+            for (event, count) in queue.inflight_events() {
+                set(&self.inflight, &labels([("event", event)]), count);
+            }
+            for (queued, _) in queue.pending() {
+                for plugin in &queued.rejected_by {
+                    let labels = labels([("plugin", plugin), ("profile", &profile(queued))]);
+                    self.unschedulable.get_or_create(&labels).inc();
+                }
+            }
+        });
+        let counts = scheduler.cache.lock().counts();
+        for (kind, count) in ["nodes", "pods", "assumed_pods"].into_iter().zip(counts) {
+            set(&self.cache_size, &labels([("type", kind)]), count);
+        }
+        for (profile, counts) in &*scheduler.metrics.evaluations.lock() {
+            for ((point, plugin), count) in counts {
+                let labels = labels([("extension_point", point), ("plugin", plugin), ("profile", profile)]);
+                set_counter(&self.evaluations, &labels, *count);
+            }
+        }
+        true
+    }
+}
+
+fn set(gauges: &Gauges, labels: &Labels, value: usize) {
+    gauges.get_or_create(labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+fn set_counter(counters: &Counters, labels: &Labels, value: u64) {
+    counters.get_or_create(labels).inner().store(value, Ordering::Relaxed);
+}
+
+/// Returns the timing of an extension point that runs outside of a cycle.
+pub fn timing(point: Point, status: &'static str, took: Duration) -> PointTiming {
+    PointTiming { point, status, took }
+}

@@ -1,0 +1,86 @@
+//! What the scheduler tells of its attempts: metrics, and the inputs of explanations.
+
+use super::{Attempt, PREEMPTION, Scheduler};
+use crate::operations::metrics::AttemptResult;
+use scheduler_explanation::{Attempt as KeptAttempt, Outcome, QueueMove};
+use scheduling_framework::cache::Snapshot;
+use scheduling_framework::configuration::plugin_sets::Point;
+use scheduling_framework::{CycleState, FitError, Nominated, Nomination, PostFilterResult};
+
+impl Scheduler {
+    /// Runs the PostFilter plugins, and measures them.
+    pub(super) fn post_filter(
+        &self,
+        attempt: &Attempt,
+        error: &mut FitError,
+        state: &mut CycleState,
+        snapshot: &Snapshot,
+        nominated: &Nominated,
+    ) -> PostFilterResult {
+        let began = state.timings.begin();
+        let result = attempt.profile.run_post_filters(error, state, &attempt.queued.info, snapshot, nominated);
+        let found = matches!(result.nomination, Nomination::Node(_));
+        state.timings.end(began, Point::PostFilter, if found { "Success" } else { "Unschedulable" });
+        if attempt.profile.post_filter.iter().any(|plugin| plugin.name() == PREEMPTION) {
+            self.metrics.preempted(result.victims.len());
+        }
+        result
+    }
+
+    /// Returns the outcome of a cycle without a node; empty if nothing is kept.
+    pub(super) fn not_found(&self, error: &FitError, result: &PostFilterResult) -> Outcome {
+        match self.attempts {
+            None => Outcome::NotFound { error: FitError::NoNodes, nomination: Nomination::Keep, victims: Vec::new() },
+            Some(_) => Outcome::NotFound {
+                error: error.clone(),
+                nomination: result.nomination.clone(),
+                victims: result.victims.iter().map(|victim| victim.key.clone()).collect(),
+            },
+        }
+    }
+
+    /// Keeps an attempt, if attempts are kept.
+    pub(super) fn keep(
+        &self,
+        attempt: &mut Attempt,
+        state: &mut CycleState,
+        snapshot: &Snapshot,
+        nominated: Nominated,
+        next_start: usize,
+        outcome: Outcome,
+    ) {
+        let Some(attempts) = &self.attempts else { return };
+        let queued = &attempt.queued;
+        let moves = queued.trail.moves().map(|one| QueueMove {
+            before: attempt.began.saturating_duration_since(one.at),
+            queue: one.queue,
+            event: one.event,
+        });
+        let kept = KeptAttempt {
+            id: 0,
+            at: self.env.wall(),
+            pod: queued.info.clone(),
+            number: queued.attempts,
+            moves: moves.collect(),
+            rejected_by: queued.rejected_by.iter().copied().collect(),
+            profile: attempt.profile.clone(),
+            namespaces: snapshot.namespaces().clone(),
+            nominated,
+            next_start,
+            timings: std::mem::take(&mut state.timings.points),
+            outcome,
+            end: Default::default(),
+        };
+        attempt.kept = Some(attempts.record(kept, snapshot));
+    }
+
+    /// Counts the end of an attempt, and adds it to the attempt that is kept.
+    pub(super) fn ended(&self, attempt: &Attempt, result: AttemptResult, message: &str) {
+        let (now, queued) = (self.env.now(), &attempt.queued);
+        let first = queued.first_attempt.map_or_else(Default::default, |first| now - first);
+        self.metrics.ended(result, &attempt.profile, now - attempt.began, queued, first);
+        if let (Some(attempts), Some(id)) = (&self.attempts, attempt.kept) {
+            attempts.end(id, message);
+        }
+    }
+}
