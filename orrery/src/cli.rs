@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::{addons, certs, cloud, down, health, node, snapshot, status, trace, up};
+use crate::{addons, certs, cloud, down, explain, health, node, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -30,6 +30,8 @@ pub enum Command {
     Snapshot(snapshot::Options),
     /// Show the way of one request through a cluster
     Trace(trace::Options),
+    /// Show why the scheduler has put a pod on its node, or on none
+    Explain(explain::Options),
     /// Serve the Kubernetes API
     Apiserver(apiserver::Config),
     /// Run the controllers
@@ -62,7 +64,12 @@ pub fn run(cli: Cli) -> ExitCode {
     // `up` itself only shows progress; the verbosity is for the components that it starts.
     let is_component = !matches!(
         command,
-        Command::Up(_) | Command::Node(_) | Command::Cloud(_) | Command::Snapshot(_) | Command::Trace(_)
+        Command::Up(_)
+            | Command::Node(_)
+            | Command::Cloud(_)
+            | Command::Snapshot(_)
+            | Command::Trace(_)
+            | Command::Explain(_)
     );
     component_base::logging::init(if is_component { logging.verbosity } else { 0 });
     match command {
@@ -72,6 +79,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Node(options) => run_main("node", |env| node::run(options, env)),
         Command::Snapshot(options) => run_main("snapshot", |env| snapshot::run(options, env)),
         Command::Trace(options) => run_main("trace", |env| trace::run(options, env)),
+        Command::Explain(options) => run_main("explain", |env| explain::run(options, env)),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
         Command::ControllerManager(config) => {
             run_main("controller-manager", |env| controller_manager::run(config, env))

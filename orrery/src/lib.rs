@@ -9,6 +9,7 @@ pub mod addons;
 pub mod up;
 pub mod status;
 pub mod down;
+pub mod explain;
 pub mod snapshot;
 pub mod node;
 pub mod cloud;

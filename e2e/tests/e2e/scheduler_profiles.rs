@@ -1,5 +1,5 @@
-//! Tests with a stock `kubectl` that one scheduler has several profiles, that SIGHUP changes them, and that a script of one
-//! changes while they run.
+//! Tests with a stock `kubectl` that one scheduler has several profiles, that SIGHUP changes them, that a script of one changes
+//! while they run, and that each decision is explained.
 
 use crate::program;
 use e2e::kubectl::Kubectl;
@@ -8,6 +8,7 @@ use e2e::store::Store;
 use e2e::wait;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Writes a configuration: `default-scheduler` spreads pods over the nodes, `packer` has this strategy, and `scripted` has the
 /// script beside the file.
@@ -63,6 +64,37 @@ fn node_of(kubectl: &Kubectl, name: &str, scheduler: &str) -> String {
     node
 }
 
+/// Returns what `orrery explain` prints about the cluster in this directory.
+fn explain(directory: &Path, line: &str) -> String {
+    let mut command = Command::new(program());
+    command.arg("explain").args(line.split(' ')).arg("--data-dir").arg(directory);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Checks the explanation of a pod that the packer has put on the full node.
+fn check_explanation(directory: &Path, full: &str, empty: &str) {
+    let text = explain(directory, "pod packed --verify");
+    for expected in [
+        "Pod default/packed, attempt 1".to_owned(),
+        "profile packer".to_owned(),
+        "active because of UnschedulablePodAdd".to_owned(),
+        format!("{full}, the best of 2 that fit, of 2 nodes searched"),
+        "then: bound".to_owned(),
+        "the reference evaluator agrees in all ".to_owned(),
+    ] {
+        assert!(text.contains(&expected), "{expected} in:\n{text}");
+    }
+    let text = explain(directory, &format!("pod packed --what-if node={empty}"));
+    assert!(text.contains(&format!("the node of the real attempt was another one: {full}")), "{text}");
+    let json: Value = serde_json::from_str(&explain(directory, "pod default/packed -o json")).unwrap();
+    assert_eq!((&json["choice"]["node"], &json["differences"]), (&json!(full), &json!([])), "{json}");
+    let rows = explain(directory, "export --pod default/packed");
+    assert!(rows.lines().any(|row| row.contains(",Score,NodeResourcesFit,")), "{rows}");
+    assert!(explain(directory, "attempts").contains("default/spread  attempt 1: "));
+}
+
 #[test]
 fn several_profiles_a_changed_file_and_a_changed_script() {
     let directory = tempfile::tempdir().unwrap();
@@ -79,6 +111,7 @@ fn several_profiles_a_changed_file_and_a_changed_script() {
     assert_eq!(node_of(&kubectl, "packed", "packer"), full);
     assert_eq!(node_of(&kubectl, "spread", "default-scheduler"), empty);
     assert_eq!(node_of(&kubectl, "packed-again", "packer"), full);
+    check_explanation(&cluster.data_dir, full, empty);
 
     let scheduler = cluster.component("scheduler").unwrap();
     std::fs::write(&file, "profiles: []").unwrap();

@@ -43,6 +43,9 @@ const SMALLEST_MAX: u32 = 10;
 /// Admission plugins besides the default ones, as kubeadm sets them.
 const ADMISSION_PLUGINS: &str = "NodeRestriction";
 
+/// Attempts of the scheduler that `orrery explain` can show.
+const EXPLAINED_ATTEMPTS: usize = 1000;
+
 /// Returns all components in the order of starting.
 pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<Component> {
     PORTS
@@ -143,6 +146,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             }
             arguments.extend(options.stages.iter().map(|path| path_flag("stages", path)));
         }
+        "scheduler" => arguments.push(flag("explain-attempts", EXPLAINED_ATTEMPTS)),
         "proxy-sim" => arguments.push(flag("cluster-cidr", cluster_cidr(most_nodes(options)))),
         _ => {}
     }

@@ -33,6 +33,7 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
         post_bind: order.of(Point::PostBind, |points| &points.post_bind),
         permit: order.of(Point::Permit, |points| &points.permit),
         pre_enqueue: order.of(Point::PreEnqueue, |points| &points.pre_enqueue),
+        args: configuration.plugin_config.iter().map(|config| (config.name.clone(), config.args.clone())).collect(),
         plugins: made.values().map(|points| points.plugin.clone()).collect(),
         ..Profile::default()
     };

@@ -7,6 +7,7 @@ use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
 use crate::rejection::code;
 use crate::*;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The plugins of one scheduler name. Each list is in the order in which its plugins run.
@@ -31,6 +32,8 @@ pub struct Profile {
     /// Percentage of feasible nodes that are enough; 0 for a part that shrinks with the cluster.
     pub percentage_of_nodes_to_score: usize,
     pub tie_break: TieBreak,
+    /// Arguments by plugin, as configured.
+    pub args: BTreeMap<String, Value>,
 }
 
 /// The nodes that remain after the PreFilter plugins.

@@ -169,7 +169,7 @@ impl Cluster {
     }
 
     /// Returns the scores of the nodes that fit, in the order of the profile.
-    pub(crate) fn score(&self, pod: &Pod, settings: &Settings, fit: &[&Node]) -> Vec<PluginScores> {
+    pub fn score(&self, pod: &Pod, settings: &Settings, fit: &[&Node]) -> Vec<PluginScores> {
         let all = |score: &dyn Fn(&Node) -> i64| Some(fit.iter().map(|node| score(node)).collect());
         let of = |plugin: &str| -> Option<Vec<i64>> {
             match plugin {

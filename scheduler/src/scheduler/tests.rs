@@ -372,7 +372,7 @@ async fn pages_explain_attempts_or_say_why_not() {
             "/explain/1?what-if=weight=X:1",
             "400 weight=X: the profile does not score with this plugin; it has Recording",
         ),
-        ("/explain/1?verify=true", r#""verification":{"unknown":["a profile that differs from the default one"]"#),
+        ("/explain/1?verify=true", r#""verification":{"unknown":["the plugin Recording"]"#),
         ("/explain/2", "404 attempt 2 is not kept"),
         ("/explain/x", "400 "),
         ("/explain/1?wat=1", "400 "),
