@@ -105,19 +105,44 @@ fn changed_condition(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> 
     }))
 }
 
+/// Returns the write that nominates a pod to a node.
+pub fn nominate(pod: &PodInfo, node: &str) -> Action {
+    patch_status(pod, json!({"nominatedNodeName": node}))
+}
+
+/// The writes of a preemption.
+#[derive(Debug, Default)]
+pub struct Evictions {
+    /// Writes that come first.
+    pub before: Vec<Action>,
+    /// Writes for each victim. Those of different victims do not depend on each other.
+    pub victims: Vec<Vec<Action>>,
+}
+
+impl Evictions {
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.victims.is_empty()
+    }
+
+    pub fn append(&mut self, mut others: Self) {
+        self.before.append(&mut others.before);
+        self.victims.append(&mut others.victims);
+    }
+}
+
 /// Evicts the victims of a preemption, with a condition that has the reason. Clears the nominations of pods of lower
-/// priority to the node, because they may not fit there any more.
+/// priority to the node, because they may not fit there any more. `by` names the preemptor.
 pub fn evict_victims(
     preemptor: &PodInfo,
     victims: &[Arc<PodInfo>],
     lower: &[Arc<PodInfo>],
-    node: &str,
+    by: &str,
     now: Timestamp,
-) -> Vec<Action> {
+) -> Evictions {
     let nominated = lower.iter().filter(|pod| !pod.nominated_node_name().is_empty());
-    let mut actions: Vec<Action> = nominated.map(|pod| patch_status(pod, json!({"nominatedNodeName": null}))).collect();
+    let before = nominated.map(|pod| patch_status(pod, json!({"nominatedNodeName": null}))).collect();
     let scheduler = preemptor.spec().scheduler_name.as_deref().unwrap_or_default();
-    for victim in victims.iter().filter(|victim| !victim.pod.is_deleting()) {
+    let evict = |victim: &Arc<PodInfo>| {
         let condition = json!({
             "type": "DisruptionTarget",
             "status": "True",
@@ -127,15 +152,18 @@ pub fn evict_victims(
             "lastTransitionTime": Time(now),
             "observedGeneration": victim.pod.metadata.generation,
         });
-        actions.push(patch_status(victim, json!({"conditions": [condition]})));
         let options = DeleteOptions::with_uid(victim.uid());
-        actions.push(Action::delete::<Pod>(victim.namespace(), victim.pod.name(), options));
-        let message = format!("Preempted by pod {} on node {node}", preemptor.uid());
+        let message = format!("Preempted by {by}");
         let mut event = EventSpec::new(&Regarding::of(&*victim.pod), EventType::Normal, "Preempted", message);
         event.action = "Preempting".to_owned();
-        actions.push(Action::Event(event));
-    }
-    actions
+        vec![
+            patch_status(victim, json!({"conditions": [condition]})),
+            Action::delete::<Pod>(victim.namespace(), victim.pod.name(), options),
+            Action::Event(event),
+        ]
+    };
+    let victims = victims.iter().filter(|victim| !victim.pod.is_deleting()).map(evict).collect();
+    Evictions { before, victims }
 }
 
 #[cfg(test)]
@@ -184,12 +212,14 @@ mod tests {
         let (preemptor, victim, leaving) = (pod(json!({})), Arc::new(pod(json!({}))), Arc::new(leaving));
         let lower = Arc::new(pod(json!({"nominatedNodeName": "n1"})));
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let Evictions { before, victims } =
+            evict_victims(&preemptor, &[victim, leaving], &[lower], "pod u1 on node n1", now);
         expect![[r#"
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"nominatedNodeName":null}}
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","message":"default-scheduler: preempting to accommodate a higher priority pod","observedGeneration":1,"reason":"PreemptionByScheduler","status":"True","type":"DisruptionTarget"}]}}
             delete pods shop/web uid=u1
             event Normal Preempted Pod shop/web: Preempted by pod u1 on node n1
-        "#]].assert_eq(&show(&evict_victims(&preemptor, &[victim, leaving], &[lower], "n1", now)));
+        "#]].assert_eq(&show(&[before, victims.concat()].concat()));
         assert_eq!(
             scheduled_event(&preemptor, "n1").to_string(),
             "Normal Scheduled Pod shop/web: Successfully assigned shop/web to n1"

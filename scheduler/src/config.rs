@@ -9,6 +9,7 @@ use component_base::options::{
     self, CertDirOptions, ClientOptions, ConfigFile, ConfigFileError, LeaderElectionOptions, OriginalFlags,
     ServingOptions,
 };
+use scheduling_framework::Features;
 use scheduling_framework::configuration::{Configuration, OWN_FIELDS};
 use std::path::PathBuf;
 
@@ -66,7 +67,9 @@ pub struct Config {
 impl Config {
     /// Adds the settings of the configuration file, if there is one.
     pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
+        let features = Features::of(self.original.gate_values());
         let Some(path) = self.config_file.clone() else {
+            self.settings.configuration = self.settings.configuration.with_features(features);
             self.settings.rename_profile();
             return Ok(self);
         };
@@ -74,7 +77,7 @@ impl Config {
         let configuration = Configuration::read(&file.own).map_err(|errors| file.invalid(aggregate(&errors)))?;
         file.warnings_of(Configuration::without_effect(&file.own)).for_each(|warning| tracing::warn!("{warning}"));
         file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
-        self.settings.configuration = configuration;
+        self.settings.configuration = configuration.with_features(features);
         self.settings.rename_profile();
         Ok(self)
     }

@@ -13,6 +13,7 @@ pub mod operations;
 pub mod queue;
 pub mod binding;
 pub mod extenders;
+mod pod_group_condition;
 
 // What the crates below offer to plugins outside this repository.
 pub use scheduling_framework as framework;

@@ -11,14 +11,21 @@ use component_base::file_watch::FileWatch;
 use component_base::lifecycle::SignalListener;
 use component_base::options::ConfigFileError;
 use scheduling_framework::configuration::Configuration;
-use scheduling_framework::{Handle, Profiles, Register, WaitingPods};
+use scheduling_framework::{Handle, PodGroups, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns what is wrong.
 fn errors(configuration: &Configuration, client: &Client, register: &Register) -> Option<String> {
-    let (informers, waiting_pods) = (Informers::new(client), WaitingPods::default());
-    let handle = Handle { client, informers: &informers, env: client.env(), waiting_pods: &waiting_pods };
+    let (informers, waiting_pods, pod_groups) = (Informers::new(client), WaitingPods::default(), PodGroups::default());
+    let handle = Handle {
+        client,
+        informers: &informers,
+        env: client.env(),
+        waiting_pods: &waiting_pods,
+        pod_groups: &pod_groups,
+        features: &configuration.features,
+    };
     let assembled = Profiles::assemble(configuration, &registry(&handle, register));
     let connected = assembled.and_then(|_| Extenders::new(client.env(), &configuration.extenders));
     connected.err().map(|errors| format!("initializing profiles: {}", aggregate(&errors)))

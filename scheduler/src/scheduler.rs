@@ -4,9 +4,11 @@
 //! Corresponds to pkg/scheduler/scheduler.go and the outer half of schedule_one.go.
 
 mod event_handlers;
+mod pod_group;
+mod preemption;
 mod recording;
 
-use crate::binding;
+use crate::binding::{self, Evictions};
 use crate::extenders::Extenders;
 use crate::extenders::cycle::{CycleError, schedule_one};
 use crate::operations::SchedulerMetrics;
@@ -31,10 +33,13 @@ use scheduling_framework::configuration::Configuration;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
 use scheduling_framework::cycle::Rotation;
+use scheduling_framework::features::{
+    GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, SCHEDULER_ASYNC_PREEMPTION, WORKLOAD_AWARE_PREEMPTION,
+};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    BindError, ClusterEvent, CycleState, FitError, Handle, Nominated, Nomination, PostFilterResult, Profile, Profiles,
-    Register, Registry, WaitingPods,
+    BindError, ClusterEvent, CycleState, FitError, Handle, Nomination, PodGroups, PreBind, Profile, Profiles, Register,
+    Registry, WaitingPods,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,8 +49,6 @@ use tracing::Instrument;
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
-/// Plugin in whose name a waiting victim is rejected.
-const PREEMPTION: &str = "DefaultPreemption";
 
 pub struct Scheduler {
     env: Env,
@@ -58,6 +61,15 @@ pub struct Scheduler {
     pub(crate) queue: SharedQueue,
     pub(crate) cache: Mutex<Cache>,
     waiting_pods: WaitingPods,
+    pod_groups: PodGroups,
+    /// True if all pods of a PodGroup are scheduled in one cycle.
+    schedules_groups: bool,
+    /// True if a PodGroup may preempt as a whole.
+    preempts_for_groups: bool,
+    /// True if victims are deleted while other pods are scheduled.
+    preempts_asynchronously: bool,
+    /// True if a pod whose binding has to wait gets a nominated node.
+    nominates_expected_nodes: bool,
     pub(crate) pods: Lister<Pod>,
     pub(crate) nodes: Lister<Node>,
     pub(crate) metrics: SchedulerMetrics,
@@ -117,6 +129,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
     };
     let mut registry = scheduler_plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
     scheduler_scripts::register(&mut registry);
+    scheduler_plugins::add_gated(&mut registry, handle.features, handle.pod_groups, handle.waiting_pods);
     register(handle, &mut registry);
     registry
 }
@@ -129,9 +142,10 @@ impl Scheduler {
         register: &Register,
         attempts: Option<Arc<AttemptRecorder>>,
     ) -> Result<Arc<Self>, Vec<String>> {
-        let (client, waiting_pods) = (informers.client(), WaitingPods::default());
+        let (client, waiting_pods, pod_groups) = (informers.client(), WaitingPods::default(), PodGroups::default());
+        let features = &configuration.features;
         let (env, pods) = (client.env(), pods(informers));
-        let handle = Handle { client, informers, env, waiting_pods: &waiting_pods };
+        let handle = Handle { client, informers, env, waiting_pods: &waiting_pods, pod_groups: &pod_groups, features };
         let registry = registry(&handle, register);
         let profiles = Arc::new(Profiles::assemble(configuration, &registry)?);
         let extenders = Arc::new(Extenders::new(env, &configuration.extenders)?);
@@ -145,6 +159,11 @@ impl Scheduler {
             recorders: Mutex::default(),
             cache: Mutex::default(),
             waiting_pods,
+            pod_groups,
+            schedules_groups: features.is_on(GENERIC_WORKLOAD),
+            preempts_for_groups: features.is_on(WORKLOAD_AWARE_PREEMPTION),
+            preempts_asynchronously: features.is_on(SCHEDULER_ASYNC_PREEMPTION),
+            nominates_expected_nodes: features.is_on(NOMINATED_NODE_NAME_FOR_EXPECTATION),
             pods: pods.lister(),
             nodes: informers.of().lister(),
             metrics: SchedulerMetrics::new(env),
@@ -194,7 +213,9 @@ impl Scheduler {
             for pod in self.pods.list() {
                 let is_new = node_name(&pod).is_empty() && self.is_ours(&pod) && !queue.contains(pod.uid());
                 if is_new && !self.cache.lock().is_assumed(pod.uid()) {
-                    queue.add(Arc::new(PodInfo::new(pod)), now);
+                    let info = Arc::new(PodInfo::new(pod));
+                    self.pod_groups.set_pod(&info);
+                    queue.add(info, now);
                 }
             }
         });
@@ -219,6 +240,9 @@ impl Scheduler {
     }
 
     async fn schedule(self: &Arc<Self>, mut queued: QueuedPod, snapshot: &mut Snapshot, rotation: &mut Rotation) {
+        if let Some(key) = queued.info.pod_group_key().filter(|_| self.schedules_groups) {
+            return self.schedule_pod_group(&key, queued, snapshot, rotation).await;
+        }
         let uid = queued.info.uid().to_owned();
         let wanted = self.refresh(&mut queued) && !self.cache.lock().is_assumed(&uid);
         let Some(mut attempt) = self.attempt(queued).filter(|_| wanted) else {
@@ -250,18 +274,37 @@ impl Scheduler {
                 }
                 (reserved.map(|()| node), Outcome::Found(decision))
             }
-            Err(CycleError::Extender(message)) => (Err(Failure::error(message.clone())), Outcome::Failed(message)),
+            Err(CycleError::Extender(message)) => (Err(Failure::because(&message)), Outcome::Failed(message)),
             Err(CycleError::NoFit(mut error)) => {
                 let mut result = self.post_filter(&attempt, &mut error, &mut state, snapshot, &nominated);
                 extenders.process_preemption(&info, snapshot, &mut result, &mut error).await;
-                let mut evictions = self.evictions(&info, &result, &nominated);
                 let outcome = self.not_found(&error, &result);
-                evictions.extend(result.writes);
-                (Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) }), outcome)
+                let nomination = result.nomination.clone();
+                let evictions = Box::new(self.evictions(&info, result, &nominated));
+                (Err(Failure { nomination, evictions, ..Failure::unschedulable(&error) }), outcome)
             }
         };
         self.metrics.observe(&attempt.profile, &state.timings);
         self.keep(&mut attempt, &mut state, snapshot, nominated, next_start, outcome);
+        self.finish(attempt, state, reserved, permit).await;
+    }
+
+    /// Writes what was decided about a pod in a task of its own. The next cycle waits for it only if victims are to be
+    /// deleted and asynchronous preemption is off.
+    async fn finish(
+        self: &Arc<Self>,
+        attempt: Attempt,
+        state: CycleState,
+        reserved: Result<String, Failure>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let reserved = match reserved {
+            Err(failure) if !failure.evictions.is_empty() && !self.preempts_asynchronously => {
+                self.handle_failure(attempt, failure).await;
+                return drop(permit);
+            }
+            reserved => reserved,
+        };
         let scheduler = self.clone();
         self.env.spawn(async move {
             match reserved {
@@ -272,15 +315,6 @@ impl Scheduler {
                 }
             }
         });
-    }
-
-    /// Returns the writes that make room for a nominated pod. A victim that waits in Permit is rejected at once instead.
-    fn evictions(&self, info: &PodInfo, result: &PostFilterResult, nominated: &Nominated) -> Vec<Action> {
-        let Nomination::Node(node) = &result.nomination else { return Vec::new() };
-        let waits = |victim: &&Arc<PodInfo>| self.waiting_pods.reject(victim.uid(), PREEMPTION, "preempted");
-        let victims: Vec<_> = result.victims.iter().filter(|victim| !waits(victim)).cloned().collect();
-        let lower: Vec<_> = nominated.of_lower_priority(info, node).cloned().collect();
-        binding::evict_victims(info, &victims, &lower, node, self.env.wall())
     }
 
     /// Updates the pod from the cache. Returns false if it needs no node any more.
@@ -297,8 +331,13 @@ impl Scheduler {
     fn reserve(&self, attempt: &Attempt, state: &mut CycleState, node: &str) -> Result<(), Failure> {
         let (info, profile) = (&attempt.queued.info, &attempt.profile);
         self.cache.lock().assume(info.clone(), node);
+        self.pod_groups.assume(info, node);
         self.queue.with(|queue, _| queue.nominated.remove(info.uid()));
-        let reserved = profile.run_reserve(state, info, node);
+        let reserved = match std::mem::take(&mut state.in_pod_group_cycle) {
+            // The pod group cycle has reserved it.
+            true => Ok(()),
+            false => profile.run_reserve(state, info, node),
+        };
         let waits = reserved.and_then(|()| profile.run_permit(state, info, node)).map_err(|rejection| {
             self.unreserve(profile, state, info, node);
             Failure::unschedulable(&FitError::rejected_on(node, rejection))
@@ -321,6 +360,11 @@ impl Scheduler {
 
     async fn run_binding_cycle(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
         let info = attempt.queued.info.clone();
+        let profile = attempt.profile.clone();
+        let to_pre_bind = profile.to_pre_bind(&state, &info, node);
+        if !to_pre_bind.is_empty() || self.waiting_pods.contains(info.uid()) {
+            self.nominate_expected_node(&attempt, node).await;
+        }
         let permit = match self.waiting_pods.contains(info.uid()) {
             false => permit,
             true => {
@@ -341,7 +385,7 @@ impl Scheduler {
                 self.permit().await
             }
         };
-        match self.write_binding(&attempt, &state, node, permit).await {
+        match self.write_binding(&attempt, to_pre_bind, &state, node, permit).await {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
@@ -351,8 +395,17 @@ impl Scheduler {
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
                 self.unreserve(&attempt.profile, &state, &info, node);
-                self.handle_failure(attempt, Failure::error(error.to_string())).await;
+                self.handle_failure(attempt, Failure::because(&error.to_string())).await;
             }
+        }
+    }
+
+    /// Nominates a pod to its node whose binding has to wait for Permit or PreBind plugins, so that others know what is
+    /// expected. See KEP-5278.
+    async fn nominate_expected_node(&self, attempt: &Attempt, node: &str) {
+        let info = &attempt.queued.info;
+        if self.nominates_expected_nodes && info.nominated_node_name() != node {
+            self.apply(info, &attempt.recorder, vec![binding::nominate(info, node)]).await;
         }
     }
 
@@ -361,13 +414,13 @@ impl Scheduler {
     async fn write_binding(
         &self,
         attempt: &Attempt,
+        to_pre_bind: Vec<&dyn PreBind>,
         state: &CycleState,
         node: &str,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), BindError> {
         let (profile, info) = (&attempt.profile, &*attempt.queued.info);
         let began = self.env.now();
-        let to_pre_bind = profile.to_pre_bind(state, info, node);
         let _permit = match to_pre_bind.is_empty() {
             true => permit,
             false => {
@@ -398,6 +451,7 @@ impl Scheduler {
 
     /// Releases what was reserved for the pod on the node, and tries pods again that this may help.
     fn unreserve(&self, profile: &Profile, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
+        self.pod_groups.forget(info);
         profile.run_unreserve(state, info, node);
         self.cache.lock().forget(info.uid());
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
@@ -433,7 +487,7 @@ impl Scheduler {
             return;
         }
         self.apply(&info, &recorder, actions).await;
-        let evicted = self.apply(&info, &recorder, evictions).await;
+        let evicted = self.carry_out(&info, &recorder, *evictions).await;
         self.queue.with(|queue, now| {
             queue.add_unschedulable(queued, rejected_by, now);
             if !evicted {
@@ -463,7 +517,7 @@ struct Failure {
     /// The plugins that rejected the pod. Empty after an error: then it is tried again after its back-off.
     rejected_by: BTreeSet<&'static str>,
     nomination: Nomination,
-    evictions: Vec<Action>,
+    evictions: Box<Evictions>,
 }
 
 impl Failure {
@@ -473,17 +527,18 @@ impl Failure {
             message: error.to_string(),
             rejected_by: error.plugins(),
             nomination: Nomination::Clear,
-            evictions: Vec::new(),
+            evictions: Box::default(),
         }
     }
 
-    fn error(message: String) -> Self {
+    /// Returns the failure that an error causes.
+    fn because(message: &str) -> Self {
         Self {
             reason: binding::SCHEDULER_ERROR,
-            message,
+            message: message.to_owned(),
             rejected_by: BTreeSet::new(),
             nomination: Nomination::Clear,
-            evictions: Vec::new(),
+            evictions: Box::default(),
         }
     }
 }
@@ -492,5 +547,7 @@ pub(crate) fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
 }
 
+#[cfg(test)]
+mod pod_group_tests;
 #[cfg(test)]
 mod tests;

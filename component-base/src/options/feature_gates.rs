@@ -17,6 +17,7 @@ use table::{KUBERNETES, LIBRARIES};
 const DEFAULT_GROUP: &str = "kube";
 const API_SERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+const SCHEDULER: &str = "kube-scheduler";
 const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ struct Gate {
     serves: &'static str,
     /// What the gate switches here in the controller manager; empty for nothing.
     controls: &'static str,
+    /// What the gate switches here in the scheduler; empty for nothing.
+    schedules: &'static str,
 }
 
 /// Notation of gates on a component's command line.
@@ -168,6 +171,7 @@ impl Gate {
         match component {
             API_SERVER => self.serves,
             CONTROLLER_MANAGER => self.controls,
+            SCHEDULER => self.schedules,
             _ => "",
         }
     }

@@ -49,6 +49,7 @@ fn kinds_behind_gates_are_served_and_their_controllers_work() {
         format!("--apiserver-arg={GATES}"),
         format!("--controller-manager-arg={GATES}"),
         "--apiserver-arg=runtime-config=api/all=true".to_owned(),
+        "--scheduler-arg=feature-gates=GenericWorkload=true,GangScheduling=true".to_owned(),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let (directory, store, port) = (directory.path(), Store::Memory, free_ports());
@@ -61,6 +62,7 @@ fn kinds_behind_gates_are_served_and_their_controllers_work() {
     stored_objects_are_migrated(&kubectl);
     a_certificate_is_asked_for_and_denied(&kubectl);
     groups_of_pods_are_checked(&kubectl);
+    a_gang_runs_as_a_whole(&kubectl);
     a_rule_drives_pods_off(&kubectl);
     cluster.stop();
 }
@@ -238,6 +240,39 @@ fn a_group_stays_while_its_pods_run(kubectl: &Kubectl) {
     assert!(held.starts_with('2') && held.ends_with(r#"["scheduling.k8s.io/podgroup-protection"]"#), "{held}");
     kubectl.ok("delete pod worker");
     kubectl.ok("wait --for=delete podgroup/workers --timeout=120s");
+}
+
+/// Two pods want the same port of the only node, so that their gang of two has to wait for a third pod.
+fn a_gang_runs_as_a_whole(kubectl: &Kubectl) {
+    let group = json!({
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "pair"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    });
+    create(kubectl, &group);
+    let pod = |name: &str, ports: Value| {
+        let container = json!({"name": "c", "image": "busybox", "command": ["sleep", "3600"], "ports": ports});
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"gang": "pair"}},
+            "spec": {
+                "schedulingGroup": {"podGroupName": "pair"}, "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+            },
+        })
+    };
+    for name in ["pair-0", "pair-1"] {
+        create(kubectl, &pod(name, json!([{"containerPort": 80, "hostPort": 9999}])));
+    }
+    kubectl.ok("wait --for=condition=PodGroupScheduled=False podgroup/pair --timeout=120s");
+    let nodes = || kubectl.ok("get pods --selector=gang=pair --output=jsonpath={.items[*].spec.nodeName}");
+    assert_eq!(nodes(), "");
+    let events = || kubectl.ok("get events --field-selector=reason=FailedScheduling");
+    let why = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled";
+    wait::until("the event says why", || events().contains(why));
+    create(kubectl, &pod("pair-2", json!([])));
+    kubectl.ok("wait --for=condition=PodGroupScheduled podgroup/pair --timeout=120s");
+    wait::until("two pods have the node", || nodes() == "gpu-0 gpu-0");
+    kubectl.ok("delete pods --selector=gang=pair");
+    kubectl.ok("delete podgroup pair");
 }
 
 /// First asks what a taint would do, and then lets it.

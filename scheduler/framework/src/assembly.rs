@@ -39,6 +39,11 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
     };
     let scores = order.of(Point::Score, |points| &points.score);
     let mut sorts = order.of(Point::QueueSort, |points| &points.queue_sort);
+    // A file names no plugins for these points alone.
+    profile.sign = order.of_multi_point(|points| &points.sign);
+    profile.pod_group_post_filter = order.of_multi_point(|points| &points.pod_group_post_filter);
+    profile.placement_generate = order.of_multi_point(|points| &points.placement_generate);
+    let placement_scores = order.of_multi_point(|points| &points.placement_score);
     let mut errors = order.errors;
     let name = &configuration.scheduler_name;
     if sorts.len() != 1 {
@@ -54,6 +59,8 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
     let weights = configuration.plugins.weights();
     let weight_of = |plugin: &str| weights.get(plugin).copied().unwrap_or(1);
     profile.score = scores.into_iter().map(|plugin| (plugin.clone(), weight_of(plugin.name()))).collect();
+    profile.placement_score =
+        placement_scores.into_iter().map(|plugin| (plugin.clone(), weight_of(plugin.name()))).collect();
     let highest = profile
         .score
         .iter()
@@ -83,6 +90,14 @@ impl Order<'_> {
                 Vec::new()
             }
         }
+    }
+}
+
+impl Order<'_> {
+    /// Returns the plugins of an extension point that a file cannot name.
+    fn of_multi_point<T: ?Sized>(&self, part: fn(&Points) -> &Option<Arc<T>>) -> Vec<Arc<T>> {
+        let names = self.plugins.multi_point.enabled.iter();
+        names.filter_map(|plugin| part(self.made.get(plugin.name.as_str())?).clone()).collect()
     }
 }
 

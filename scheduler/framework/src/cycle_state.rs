@@ -20,6 +20,8 @@ pub struct CycleState {
     /// Corresponds to PodsToActivate.
     pub pods_to_activate: BTreeSet<String>,
     pub timings: Timings,
+    /// True while nodes are sought for all pods of a PodGroup, and none of them has got its node for good.
+    pub in_pod_group_cycle: bool,
 }
 
 /// A value of the state. Every cloneable type is one.

@@ -6,6 +6,7 @@ use crate::cache::NodeInfo;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
 use proto::kinds::api::resource::v1::ResourceClaim;
+use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use proto::kinds::metav1::ObjectMeta;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ pub enum ClusterEvent {
     },
     /// A bound, assumed or nominated pod has released its node: it was deleted, is terminal, or was not bound.
     AssignedPodDeleted(Arc<PodInfo>),
+    /// A pod of a PodGroup was added that has no node yet.
+    UnscheduledPodAdded(Arc<PodInfo>),
+    PodGroupAdded(Arc<PodGroup>),
     ClaimChanged(Arc<PersistentVolumeClaim>),
     /// A volume, storage class, driver or capacity was added or updated.
     VolumesChanged,
@@ -56,6 +60,8 @@ impl ClusterEvent {
             ClusterEvent::AssignedPodAdded(_) => "AssignedPodAdd",
             ClusterEvent::AssignedPodUpdated { .. } => "AssignedPodUpdate",
             ClusterEvent::AssignedPodDeleted(_) => "AssignedPodDelete",
+            ClusterEvent::UnscheduledPodAdded(_) => "UnschedulablePodAdd",
+            ClusterEvent::PodGroupAdded(_) => "PodGroupAdd",
             ClusterEvent::ClaimChanged(_) => "PersistentVolumeClaimUpdate",
             ClusterEvent::VolumesChanged => "PersistentVolumeUpdate",
             ClusterEvent::ResourceClaimChanged { old: None, .. } => "ResourceClaimAdd",
@@ -71,9 +77,11 @@ impl ClusterEvent {
     pub fn node_updated(old: &Arc<Node>, new: &Arc<Node>) -> Option<Self> {
         let spec = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
         let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
+        let declared = |node: &Node| node.status.as_ref().and_then(|status| status.declared_features.clone());
         let same = old.metadata.labels == new.metadata.labels
             && spec(old) == spec(new)
-            && allocatable(old) == allocatable(new);
+            && allocatable(old) == allocatable(new)
+            && declared(old) == declared(new);
         (!same).then(|| ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() })
     }
 

@@ -5,6 +5,7 @@
 use crate::pod_info::PodInfo;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -52,4 +53,14 @@ pub fn merge(into: &mut Value, from: Value) {
         }
         (into, from) => *into = from,
     }
+}
+
+/// Returns a PodGroup of the namespace `shop` whose pods are bound only if as many have nodes.
+pub fn gang(name: &str, min_count: i32) -> Arc<PodGroup> {
+    pod_group(name, json!({"schedulingPolicy": {"gang": {"minCount": min_count}}}))
+}
+
+pub fn pod_group(name: &str, spec: Value) -> Arc<PodGroup> {
+    let metadata = json!({"name": name, "namespace": "shop", "uid": name});
+    Arc::new(PodGroup::decode_value(json!({"metadata": metadata, "spec": spec})).unwrap())
 }

@@ -8,9 +8,13 @@
 //! binding:  PreBind -> Bind -> PostBind          (a failure after Reserve calls Unreserve in reverse order)
 //! ```
 
+// Which features there are.
+pub mod features;
+
 // What a cycle reads.
 pub mod pod_info;
 pub mod cache;
+pub mod pod_groups;
 
 // A cycle and its parts.
 pub mod cycle;
@@ -22,6 +26,11 @@ pub mod event;
 pub mod nominated;
 pub mod profile;
 pub mod preemption;
+pub mod sign;
+pub mod batch;
+pub mod placement;
+pub mod pod_group_cycle;
+pub mod pod_group_preemption;
 
 // From a configuration to profiles.
 pub mod configuration;
@@ -39,12 +48,17 @@ pub mod fixture;
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};
 pub use event::ClusterEvent;
+pub use features::Features;
 pub use nominated::Nominated;
+pub use placement::{PlacementGenerate, PlacementScore};
+pub use pod_group_preemption::PodGroupPostFilter;
+pub use pod_groups::PodGroups;
 pub use points::Points;
 pub use profile::Profile;
 pub use profiles::Profiles;
 pub use registry::{Handle, Register, Registry};
 pub use rejection::Rejection;
+pub use sign::Sign;
 pub use waiting_pods::WaitingPods;
 
 use crate::cache::{NodeInfo, Snapshot};

@@ -119,6 +119,12 @@ impl PodInfo {
         self.pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref()).unwrap_or_default()
     }
 
+    /// Returns the key of the PodGroup to which the pod belongs: `NAMESPACE/NAME`.
+    pub fn pod_group_key(&self) -> Option<String> {
+        let group = self.spec().scheduling_group.as_ref()?.pod_group_name.as_ref()?;
+        Some(format!("{}/{group}", self.namespace()))
+    }
+
     pub fn has_affinity(&self) -> bool {
         !(self.required_affinity.is_empty() && self.preferred_affinity.is_empty() && !self.has_anti_affinity())
     }

@@ -3,8 +3,8 @@
 //! Corresponds to the type assertions of pkg/scheduler/framework/runtime.
 
 use crate::{
-    Bind, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve,
-    Score,
+    Bind, Filter, Permit, PlacementGenerate, PlacementScore, Plugin, PodGroupPostFilter, PostBind, PostFilter, PreBind,
+    PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score, Sign,
 };
 use std::sync::Arc;
 
@@ -26,6 +26,10 @@ pub struct Points {
     pub pre_bind: Option<Arc<dyn PreBind>>,
     pub bind: Option<Arc<dyn Bind>>,
     pub post_bind: Option<Arc<dyn PostBind>>,
+    pub sign: Option<Arc<dyn Sign>>,
+    pub pod_group_post_filter: Option<Arc<dyn PodGroupPostFilter>>,
+    pub placement_generate: Option<Arc<dyn PlacementGenerate>>,
+    pub placement_score: Option<Arc<dyn PlacementScore>>,
 }
 
 impl Points {
@@ -45,6 +49,10 @@ impl Points {
             pre_bind: None,
             bind: None,
             post_bind: None,
+            sign: None,
+            pod_group_post_filter: None,
+            placement_generate: None,
+            placement_score: None,
         }
     }
 
@@ -94,5 +102,21 @@ impl Points {
 
     pub fn post_bind<P: PostBind + 'static>(self, plugin: &Arc<P>) -> Self {
         Self { post_bind: Some(plugin.clone()), ..self }
+    }
+
+    pub fn sign<P: Sign + 'static>(self, plugin: &Arc<P>) -> Self {
+        Self { sign: Some(plugin.clone()), ..self }
+    }
+
+    pub fn pod_group_post_filter<P: PodGroupPostFilter + 'static>(self, plugin: &Arc<P>) -> Self {
+        Self { pod_group_post_filter: Some(plugin.clone()), ..self }
+    }
+
+    pub fn placement_generate<P: PlacementGenerate + 'static>(self, plugin: &Arc<P>) -> Self {
+        Self { placement_generate: Some(plugin.clone()), ..self }
+    }
+
+    pub fn placement_score<P: PlacementScore + 'static>(self, plugin: &Arc<P>) -> Self {
+        Self { placement_score: Some(plugin.clone()), ..self }
     }
 }

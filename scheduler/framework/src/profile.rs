@@ -27,6 +27,11 @@ pub struct Profile {
     pub pre_bind: Vec<Arc<dyn PreBind>>,
     pub bind: Vec<Arc<dyn Bind>>,
     pub post_bind: Vec<Arc<dyn PostBind>>,
+    pub sign: Vec<Arc<dyn Sign>>,
+    pub pod_group_post_filter: Vec<Arc<dyn PodGroupPostFilter>>,
+    pub placement_generate: Vec<Arc<dyn PlacementGenerate>>,
+    /// Plugins that score placements, with their weights.
+    pub placement_score: Vec<(Arc<dyn PlacementScore>, i64)>,
     /// All plugins, for their queueing hints.
     pub plugins: Vec<Arc<dyn Plugin>>,
     /// Percentage of feasible nodes that are enough; 0 for a part that shrinks with the cluster.

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to Registry of pkg/scheduler/framework/runtime and to WithPlugin of cmd/kube-scheduler/app.
 
-use super::Points;
 use super::waiting_pods::WaitingPods;
+use super::{Features, PodGroups, Points};
 use client::{Client, Informers};
 use component_base::env::Env;
 use serde_json::Value;
@@ -16,12 +16,14 @@ pub type Factory = Arc<dyn Fn(&Value) -> Result<Points, String> + Send + Sync>;
 /// Adds the plugins of another crate. It runs before the informers start, so that they watch what the plugins read.
 pub type Register = Arc<dyn Fn(&Handle<'_>, &mut Registry) + Send + Sync>;
 
-/// What plugins may keep: caches, a client, the environment and the pods that wait in Permit.
+/// What plugins may keep: caches, a client, the environment, the pods that wait in Permit and the groups of pods.
 pub struct Handle<'a> {
     pub client: &'a Client,
     pub informers: &'a Informers,
     pub env: &'a Env,
     pub waiting_pods: &'a WaitingPods,
+    pub pod_groups: &'a PodGroups,
+    pub features: &'a Features,
 }
 
 /// Factories by the name of their plugin. A factory runs for each profile that has the plugin, and again when the

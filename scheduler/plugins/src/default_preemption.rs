@@ -31,7 +31,7 @@ pub struct DefaultPreemption {
 const NAME: &str = "DefaultPreemption";
 
 /// A PodDisruptionBudget with its parsed selector.
-struct Budget {
+pub(crate) struct Budget {
     object: Arc<PodDisruptionBudget>,
     selector: Selector,
 }
@@ -151,7 +151,7 @@ impl DefaultPreemption {
     }
 
     /// Returns the budgets with a non-empty selector. The others protect no pod.
-    fn budgets(&self) -> Vec<Budget> {
+    pub(crate) fn budgets(&self) -> Vec<Budget> {
         let budget = |object: Arc<PodDisruptionBudget>| {
             let selector = object.spec.as_ref().and_then(|s| s.selector.as_ref());
             let selector = label_selector::from_typed(selector).ok().filter(|s| !s.is_empty())?;
@@ -200,7 +200,7 @@ fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> 
 }
 
 /// Splits pods into those whose eviction violates a budget, and the others.
-fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
+pub(crate) fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
     let status = |budget: &Budget| budget.object.status.clone().unwrap_or_default();
     let mut allowed: Vec<i32> = budgets.iter().map(|b| status(b).disruptions_allowed.unwrap_or(0)).collect();
     pods.into_iter().partition(|pod| {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
-pub use scheduling_framework::fixture::{info, merge, node, pod, with_claims};
+pub use scheduling_framework::fixture::{gang, info, merge, node, pod, pod_group, with_claims};
 
 use crate::default_selector::Workloads;
 use crate::dynamic_resources::{self, DeviceClasses, DynamicResources};

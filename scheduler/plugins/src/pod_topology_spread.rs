@@ -101,6 +101,10 @@ impl PodTopologySpread {
         Self { workloads, defaults, are_system_defaults }
     }
 
+    pub fn has_default_constraints(&self) -> bool {
+        !self.defaults.is_empty()
+    }
+
     /// Returns the pod's own constraints, or the default ones, with this `whenUnsatisfiable`.
     fn constraints_of(&self, pod: &PodInfo, when_unsatisfiable: &str) -> Vec<Constraint> {
         if let Some(own) = pod.spec().topology_spread_constraints.as_ref().filter(|own| !own.is_empty()) {

@@ -99,6 +99,7 @@ impl<'a> Judge<'a> {
             "NodeAffinity" => nodes::is_not_selected(settings, pod, node),
             "NodePorts" => cluster.has_port_conflict(pod, node),
             "NodeResourcesFit" => cluster.lacks_resources(settings, pod, node),
+            "NodeDeclaredFeatures" => nodes::lacks_features(pod, node),
             "VolumeRestrictions" => cluster.shares_disk(&self.exclusive, pod, node),
             "NodeVolumeLimits" => cluster.has_too_many_volumes(pod, node),
             "VolumeBinding" => cluster.lacks_volumes(&self.volumes, node),

@@ -53,6 +53,28 @@ pub fn is_another(pod: &Pod, node: &Node) -> Option<Rejection> {
     is_another.then(|| Rejection::unresolvable("NodeName", "node(s) didn't match the requested node name"))
 }
 
+/// Rejects a node whose kubelet does not declare what the pod needs.
+pub fn lacks_features(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let spec = spec(pod);
+    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let restarts_all = containers.any(|container| {
+        container.restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers")
+    });
+    let shares_network = spec.host_network == Some(true) && spec.host_users == Some(false);
+    let needed = [
+        ("RestartAllContainersOnContainerExits", restarts_all),
+        ("UserNamespacesHostNetworkSupport", shares_network),
+    ];
+    let declared = node.status.as_ref().and_then(|status| status.declared_features.clone()).unwrap_or_default();
+    let missing: Vec<&str> = needed
+        .into_iter()
+        .filter(|(name, is_needed)| *is_needed && !declared.iter().any(|one| one == name))
+        .map(|(name, _)| name)
+        .collect();
+    let why = format!("node declared features check failed - unsatisfied requirements: {}", missing.join(", "));
+    (!missing.is_empty()).then(|| Rejection::unresolvable("NodeDeclaredFeatures", &why))
+}
+
 fn of_pod(pod: &Pod) -> NodeAffinity {
     spec(pod).affinity.and_then(|a| a.node_affinity).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The filters of the default profile in their order.
-const FILTERS: [&str; 13] = [
+const FILTERS: [&str; 14] = [
     "NodeUnschedulable",
     "NodeName",
     "TaintToleration",
@@ -19,6 +19,7 @@ const FILTERS: [&str; 13] = [
     "PodTopologySpread",
     "InterPodAffinity",
     "DynamicResources",
+    "NodeDeclaredFeatures",
 ];
 /// The scores of the default profile with their weights.
 const SCORES: [(&str, i64); 8] = [

@@ -184,11 +184,28 @@ impl SchedulingQueue {
             if position.label() == "backoff" {
                 self.record_move(&mut queued, "active", history::POPPED_FROM_BACKOFF);
             }
-            queued.attempts += 1;
-            queued.first_attempt.get_or_insert(now);
-            self.in_flight.insert(uid, self.events);
-            return Some(queued);
+            return Some(self.begin_cycle(queued, now));
         }
+    }
+
+    /// Takes this pod for a cycle, whatever its back-off, unless a PreEnqueue plugin holds it. It is in flight until
+    /// `done`. Corresponds to PopSpecificPod.
+    pub fn pop_specific(&mut self, uid: &str, now: Instant) -> Option<QueuedPod> {
+        let (queued, position) = self.pods.get(uid)?;
+        let profile = self.profiles.of(&queued.info.pod)?;
+        let is_held = *position == QueuePosition::Gated || profile.run_pre_enqueue(&queued.info).is_err();
+        if is_held || self.in_flight.contains_key(uid) {
+            return None;
+        }
+        let (queued, _) = self.take(uid)?;
+        Some(self.begin_cycle(queued, now))
+    }
+
+    fn begin_cycle(&mut self, mut queued: QueuedPod, now: Instant) -> QueuedPod {
+        queued.attempts += 1;
+        queued.first_attempt.get_or_insert(now);
+        self.in_flight.insert(queued.info.uid().to_owned(), self.events);
+        queued
     }
 
     /// Ends a pod's cycle, with or without success.

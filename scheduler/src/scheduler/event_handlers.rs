@@ -7,6 +7,7 @@ use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use scheduling_framework::ClusterEvent;
 use scheduling_framework::pod_info::PodInfo;
@@ -39,6 +40,21 @@ impl Scheduler {
         informers.of::<ResourceClaim>().on_event(move |event| handler.on_resource_claim(event));
         self.on_devices::<DeviceClass>(informers);
         self.on_devices::<ResourceSlice>(informers);
+        if self.schedules_groups {
+            let handler = self.clone();
+            informers.of::<PodGroup>().on_event(move |event| handler.on_pod_group(event));
+        }
+    }
+
+    fn on_pod_group(&self, event: &Event<PodGroup>) {
+        match event {
+            Event::Added(group) => {
+                self.pod_groups.set_object(group.clone());
+                self.move_pods(&ClusterEvent::PodGroupAdded(group.clone()));
+            }
+            Event::Updated { new, .. } => self.pod_groups.set_object(new.clone()),
+            Event::Deleted(group) => self.pod_groups.remove_object(&group.key()),
+        }
     }
 
     fn on_devices<T: Kind>(self: &Arc<Self>, informers: &Informers) {
@@ -97,9 +113,14 @@ impl Scheduler {
         let info = Arc::new(PodInfo::new(pod.clone()));
         if !info.node_name().is_empty() {
             self.cache.lock().set_pod(info.clone());
+            self.pod_groups.set_pod(&info);
             self.move_pods(&ClusterEvent::AssignedPodAdded(info));
         } else if self.is_ours(pod) {
-            self.queue.with(|queue, now| queue.add(info, now));
+            self.pod_groups.set_pod(&info);
+            self.queue.with(|queue, now| queue.add(info.clone(), now));
+            if self.schedules_groups && info.pod_group_key().is_some() {
+                self.move_pods(&ClusterEvent::UnscheduledPodAdded(info));
+            }
         }
     }
 
@@ -127,6 +148,7 @@ impl Scheduler {
 
     fn pod_deleted(&self, pod: &Arc<Pod>) {
         self.queue.with(|queue, _| queue.remove(pod.uid()));
+        self.pod_groups.remove_pod(&PodInfo::new(pod.clone()));
         if !node_name(pod).is_empty() {
             self.cache.lock().remove_pod(pod.uid());
             self.move_pods(&ClusterEvent::AssignedPodDeleted(Arc::new(PodInfo::new(pod.clone()))));

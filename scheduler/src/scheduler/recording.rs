@@ -1,6 +1,7 @@
 //! What the scheduler tells of its attempts: metrics, and the inputs of explanations.
 
-use super::{Attempt, PREEMPTION, Scheduler};
+use super::preemption::PREEMPTION;
+use super::{Attempt, Scheduler};
 use crate::operations::metrics::AttemptResult;
 use scheduler_explanation::{Attempt as KeptAttempt, Outcome, QueueMove};
 use scheduling_framework::cache::Snapshot;

@@ -211,7 +211,7 @@ async fn extension_points_run_in_order() {
         ("PreScore", format!("{filtered}, PreScore, Reserve n")),
         ("Reserve", format!("{reserved}, Unreserve n2")),
         ("Permit", format!("{reserved}, Permit n2, Unreserve n2")),
-        ("Wait", format!("{reserved}, Permit n2, Unreserve n2")),
+        ("Wait", format!("{reserved}, Permit n2, PreBindPreFlight n2, Unreserve n2")),
         ("PreBindPreFlight", format!("{reserved}, Permit n2, PreBindPreFlight n2, Bind n2, PostBind n2")),
         // After an error the pod enters the back-off queue.
         ("PreBind", format!("{pre_bound}, Unreserve n2, {queued}")),
@@ -233,6 +233,18 @@ async fn the_reason_for_which_a_wait_ended_is_recorded() {
     let message = pods[0]["status"]["conditions"][0]["message"].clone();
     let why = "0/1 nodes are available: 1 rejected due to timeout after waiting 100ms at plugin Recording.";
     assert_eq!(message, why);
+}
+
+/// The node is named in the status before the binding, because a PreBind plugin or a wait may take long.
+#[tokio::test(start_paused = true)]
+async fn a_slow_binding_is_announced() {
+    let is_nomination = |body: &[u8]| String::from_utf8_lossy(body).contains(r#""nominatedNodeName":"n2""#);
+    for (fails_at, expected) in [("", 1), ("Wait", 1), ("PreBindPreFlight", 0), ("Filter", 0)] {
+        let running = Running::start(fails_at, pod("default-scheduler")).await;
+        let requests = running.server.requests();
+        let announced = requests.iter().filter(|request| is_nomination(&request.body));
+        assert_eq!(announced.count(), expected, "{fails_at}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@
 use super::{Gate, Stage};
 
 const fn gate(name: &'static str, stage: Stage, default: bool) -> Gate {
-    Gate { name, stage, default, is_locked: false, needs: &[], unknown_to: "", serves: "", controls: "" }
+    let (is_locked, needs, unknown_to) = (false, &[], "");
+    Gate { name, stage, default, is_locked, needs, unknown_to, serves: "", controls: "", schedules: "" }
 }
 
 const fn alpha(name: &'static str) -> Gate {
@@ -48,6 +49,11 @@ impl Gate {
     /// Says what the gate switches in the controller manager.
     const fn controls(self, what: &'static str) -> Self {
         Self { controls: what, ..self }
+    }
+
+    /// Says what the gate switches in the scheduler.
+    const fn schedules(self, what: &'static str) -> Self {
+        Self { schedules: what, ..self }
     }
 }
 
@@ -180,10 +186,13 @@ pub const KUBERNETES: &[Gate] = &[
     ga("ExecProbeTimeout").locked(),
     beta("ExtendWebSocketsToKubelet", true).needs(&["NodeDeclaredFeatures"]),
     ga("ExternalServiceAccountTokenSigner").locked(),
-    alpha("GangScheduling").needs(&["GenericWorkload"]),
+    alpha("GangScheduling")
+        .needs(&["GenericWorkload"])
+        .schedules("the plugin that holds a gang until all its pods fit"),
     alpha("GenericWorkload")
         .serves("`schedulingGroup` of pods; Workloads and PodGroups, if their version is enabled too")
-        .controls("the controller that keeps deleted PodGroups while their pods run"),
+        .controls("the controller that keeps deleted PodGroups while their pods run")
+        .schedules("one cycle for all pods of a PodGroup, and the status of PodGroups"),
     deprecated("GitRepoVolumeDriver", false).locked(),
     beta("GracefulNodeShutdown", true),
     beta("GracefulNodeShutdownBasedOnPodPriority", true).needs(&["GracefulNodeShutdown"]),
@@ -233,13 +242,16 @@ pub const KUBERNETES: &[Gate] = &[
     beta("MutablePodResourcesForSuspendedJobs", true),
     beta("MutableSchedulingDirectivesForSuspendedJobs", true),
     ga("NFTablesProxyMode").locked(),
-    beta("NodeDeclaredFeatures", true).serves(
-        "`status.declaredFeatures` of nodes, and the refusal of changes of pods that need what their node lacks",
-    ),
+    beta("NodeDeclaredFeatures", true)
+        .serves(
+            "`status.declaredFeatures` of nodes, and the refusal of changes of pods that need what their node lacks",
+        )
+        .schedules("the plugin that rejects nodes without a feature that a pod needs"),
     ga("NodeInclusionPolicyInPodTopologySpread").locked(),
     ga("NodeLogQuery").locked(),
     ga("NodeSwap").locked(),
-    beta("NominatedNodeNameForExpectation", true),
+    beta("NominatedNodeNameForExpectation", true)
+        .schedules("`status.nominatedNodeName` of pods whose binding has to wait"),
     beta("OpportunisticBatching", true),
     ga("OrderedNamespaceDeletion").locked(),
     beta("PLEGOnDemandRelist", true),
@@ -281,7 +293,7 @@ pub const KUBERNETES: &[Gate] = &[
     beta("SELinuxMount", false),
     ga("SELinuxMountReadWriteOncePod").locked(),
     beta("SchedulerAsyncAPICalls", false),
-    beta("SchedulerAsyncPreemption", true),
+    beta("SchedulerAsyncPreemption", true).schedules("deletions of victims beside the next cycles"),
     beta("SchedulerPopFromBackoffQ", true),
     ga("SchedulerQueueingHints").locked(),
     ga("SeparateTaintEvictionController").locked(),
@@ -310,7 +322,8 @@ pub const KUBERNETES: &[Gate] = &[
     alpha("TaintTolerationComparisonOperators"),
     alpha("TopologyAwareWorkloadScheduling")
         .needs(&["GenericWorkload"])
-        .serves("`schedulingConstraints` of PodGroups and of their templates"),
+        .serves("`schedulingConstraints` of PodGroups and of their templates")
+        .schedules("the choice of a topology domain for a PodGroup"),
     alpha("TopologyManagerPolicyAlphaOptions"),
     beta("TopologyManagerPolicyBetaOptions", true),
     ga("TopologyManagerPolicyOptions").locked(),
@@ -328,6 +341,7 @@ pub const KUBERNETES: &[Gate] = &[
     deprecated("WindowsHostNetwork", false),
     alpha("WorkloadAwarePreemption")
         .needs(&["GangScheduling"])
-        .serves("`disruptionMode`, `priorityClassName` and `priority` of PodGroups and of their templates"),
+        .serves("`disruptionMode`, `priorityClassName` and `priority` of PodGroups and of their templates")
+        .schedules("preemption for a PodGroup as a whole"),
     alpha("WorkloadWithJob").needs(&["GenericWorkload"]),
 ];

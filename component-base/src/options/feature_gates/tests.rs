@@ -99,14 +99,7 @@ fn a_known_gate_is_accepted_and_warned_of_where_it_asks_for_a_difference() {
         ("kube-apiserver", &["WatchList=false", " WatchList = T "], vec![]),
         ("kube-scheduler", &["AllAlpha=true"], vec![no_effect("kube-scheduler", "AllAlpha=true")]),
         ("kube-scheduler", &["AllAlpha=false,AllBeta=false"], vec![]),
-        (
-            "kube-scheduler",
-            &["GangScheduling=true,GenericWorkload=true"],
-            vec![
-                no_effect("kube-scheduler", "GangScheduling=true"),
-                no_effect("kube-scheduler", "GenericWorkload=true"),
-            ],
-        ),
+        ("kube-scheduler", &["GangScheduling=true,GenericWorkload=true"], vec![]),
         ("kube-apiserver", &["SidecarContainers=true"], vec![leaving("GA", "SidecarContainers=true")]),
         (
             "kube-apiserver",
@@ -162,9 +155,11 @@ fn page() -> String {
     let mut page = PREFACE.to_owned();
     let stage = |gate: &Gate| format!("{:?}", gate.stage);
     let value = |gate: &Gate| if gate.default { "on" } else { "off" };
-    let is_switch = |gate: &&&Gate| !gate.serves.is_empty() || !gate.controls.is_empty();
+    let is_switch =
+        |gate: &&&Gate| [gate.serves, gate.controls, gate.schedules].iter().any(|switched| !switched.is_empty());
     for gate in all.values().filter(is_switch) {
-        let in_each = [API_SERVER, CONTROLLER_MANAGER].map(|component| (component, gate.switches_in(component)));
+        let in_each =
+            [API_SERVER, CONTROLLER_MANAGER, SCHEDULER].map(|component| (component, gate.switches_in(component)));
         for (component, what) in in_each.iter().filter(|(_, what)| !what.is_empty()) {
             page += &format!("| `{}` | {} | {} | `{component}` | {what} |\n", gate.name, stage(gate), value(gate));
         }

@@ -25,6 +25,7 @@ const DEFAULTS: &[(&str, i64)] = &[
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
     ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
 ];
 
 pub fn default_plugins() -> Plugins {

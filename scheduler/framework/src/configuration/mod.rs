@@ -13,6 +13,7 @@ pub mod profile;
 pub mod extender;
 pub mod shown;
 
+use crate::features::{Features, GATED_PLUGINS};
 use extender::Extender;
 use profile::{DEFAULT_SCHEDULER, ProfileConfiguration};
 use proto::meta::status::FieldError;
@@ -35,6 +36,9 @@ pub struct Configuration {
     pub enable_contention_profiling: bool,
     pub profiles: Vec<ProfileConfiguration>,
     pub extenders: Vec<Extender>,
+    /// Gates of the command line.
+    #[serde(skip)]
+    pub features: Features,
 }
 
 impl Default for Configuration {
@@ -49,6 +53,7 @@ impl Default for Configuration {
             enable_contention_profiling: true,
             profiles: vec![ProfileConfiguration::with_defaults(DEFAULT_SCHEDULER)],
             extenders: Vec::new(),
+            features: Features::default(),
         }
     }
 }
@@ -93,6 +98,16 @@ impl Configuration {
             errors.extend(read.validate().iter().map(ToString::to_string));
         }
         if errors.is_empty() { Ok(read) } else { Err(errors) }
+    }
+
+    /// Sets the gates, and adds the default plugins of those that are on.
+    #[must_use]
+    pub fn with_features(mut self, features: Features) -> Self {
+        let is_on = |(_, gate, _): &&(&str, &str, i64)| features.is_on(gate);
+        for (name, _, weight) in GATED_PLUGINS.iter().filter(is_on) {
+            self.profiles.iter_mut().for_each(|profile| profile.plugins.multi_point.add_default(name, *weight));
+        }
+        Self { features, ..self }
     }
 
     /// Returns everything that is wrong.

@@ -67,6 +67,14 @@ impl PluginSet {
         self.disabled.iter().any(|plugin| plugin.name == name)
     }
 
+    /// Adds a plugin after all others, unless it is there or disabled.
+    pub fn add_default(&mut self, name: &str, weight: i64) {
+        let is_there = self.enabled.iter().any(|plugin| plugin.name == name);
+        if !is_there && !self.disables(name) && !self.disables(ALL) {
+            self.enabled.push(PluginRef { name: name.to_owned(), weight });
+        }
+    }
+
     /// Changes the defaults: disabled plugins are left out, a plugin that is enabled again is replaced at its place, and
     /// others follow.
     fn changed_by(&self, custom: &Self) -> Self {

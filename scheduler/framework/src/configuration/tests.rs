@@ -32,6 +32,21 @@ fn a_profile_has_defaults_for_what_it_does_not_say() {
 }
 
 #[test]
+fn gates_add_plugins_that_the_file_does_not_disable() {
+    let disabled =
+        |name: &str| json!({"schedulerName": name, "plugins": {"multiPoint": {"disabled": [{"name": name}]}}});
+    let profiles = json!([{"schedulerName": "a"}, disabled("*"), disabled("GangScheduling")]);
+    let has_gangs = |features: &Features| {
+        let configuration = read(json!({"profiles": profiles.clone()})).unwrap().with_features(features.clone());
+        let one = |profile: &ProfileConfiguration| profile.plugins.names().contains("GangScheduling");
+        configuration.profiles.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(has_gangs(&Features::default()), [false; 3]);
+    let gates = [("GenericWorkload".to_owned(), true), ("GangScheduling".to_owned(), true)];
+    assert_eq!(has_gangs(&Features::of(&gates.into())), [true, false, false]);
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once() {
     let unknown = json!({
         "profiles": [

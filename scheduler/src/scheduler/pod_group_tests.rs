@@ -1,0 +1,339 @@
+//! Tests of PodGroups in virtual time: Kubernetes' plugins over a small API server, which a Bind plugin of the tests writes.
+
+use super::*;
+use async_trait::async_trait;
+use client_testing::FakeServer;
+use component_base::options::feature_gates::GateValues;
+use scheduler_plugins::fixture::{self, gang, merge, pod_group};
+use scheduling_framework::configuration::profile::ProfileConfiguration;
+use scheduling_framework::{Bind, Features, Plugin, Points};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const BINDER: &str = "TestBinder";
+const GROUPS: &str = "podgroups.scheduling.k8s.io";
+
+/// Binds pods in the fake server, and fails for those that `refuses` names, once each.
+struct TestBinder {
+    server: FakeServer,
+    bound: Arc<Mutex<Vec<String>>>,
+    refuses: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Plugin for TestBinder {
+    fn name(&self) -> &'static str {
+        BINDER
+    }
+}
+
+#[async_trait]
+impl Bind for TestBinder {
+    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
+        if self.refuses.lock().remove(pod.pod.name()) {
+            return Some(Err("refused".to_owned()));
+        }
+        let Some(mut object) = self.server.get("pods", &pod.key) else { return Some(Err("not found".to_owned())) };
+        object["spec"]["nodeName"] = json!(node);
+        self.server.put("pods", object);
+        self.bound.lock().push(pod.pod.name().to_owned());
+        Some(Ok(()))
+    }
+}
+
+struct Cluster {
+    server: FakeServer,
+    env: Env,
+    scheduler: Arc<Scheduler>,
+    bound: Arc<Mutex<Vec<String>>>,
+    refuses: Arc<Mutex<BTreeSet<String>>>,
+}
+
+fn profile(name: &str) -> ProfileConfiguration {
+    let bind = json!({"disabled": [{"name": "*"}], "enabled": [{"name": BINDER}]});
+    let profile = json!({"schedulerName": name, "plugins": {"bind": bind}});
+    ProfileConfiguration::read("profiles[0]", &profile, &mut Vec::new())
+}
+
+impl Cluster {
+    /// Starts a scheduler with two profiles over nodes of four cores each, and with these gates beside GangScheduling.
+    async fn start(seed: u64, nodes: &[(&str, &str)], gates: &[&str]) -> Self {
+        let env = Env::simulated(seed);
+        let server = FakeServer::new(&env);
+        for (name, zone) in nodes {
+            put(&server, "nodes", "v1", "Node", &*fixture::node(name, zone, json!({})));
+        }
+        let client = Client::from_service(&env, server.service(), "test");
+        let informers = Informers::new(&client);
+        let (bound, refuses) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<BTreeSet<String>>>::default());
+        let binder = Arc::new(TestBinder { server: server.clone(), bound: bound.clone(), refuses: refuses.clone() });
+        let register: Register = Arc::new(move |_, registry| {
+            let binder = binder.clone();
+            registry.add(BINDER, move |_| Ok(Points::of(&binder).bind(&binder)));
+        });
+        let all = ["GenericWorkload", "GangScheduling"].iter().chain(gates);
+        let gates: GateValues = all.map(|gate| ((*gate).to_owned(), true)).collect();
+        let profiles = vec![profile("default-scheduler"), profile("other")];
+        let configuration = Configuration { profiles, ..Configuration::default() }.with_features(Features::of(&gates));
+        let (sender, receiver) = watch::channel(Arc::new(configuration));
+        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, None).unwrap();
+        informers.start();
+        assert!(informers.synced().await);
+        env.spawn(scheduler.clone().run(receiver));
+        Self { server, env, scheduler, bound, refuses }
+    }
+
+    fn group(&self, group: &proto::kinds::api::scheduling::v1alpha2::PodGroup) {
+        put(&self.server, GROUPS, "scheduling.k8s.io/v1alpha2", "PodGroup", group);
+    }
+
+    /// Adds a pod of a group that needs one core.
+    fn pod(&self, name: &str, group: &str, spec: Value) {
+        let mut all = json!({"schedulingGroup": {"podGroupName": group}, "schedulerName": "default-scheduler"});
+        merge(&mut all, spec);
+        let mut pod = fixture::pod(name, "1", all);
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        self.server.put("pods", pod);
+    }
+
+    fn pods(&self, group: &str, count: usize, spec: &Value) {
+        (0..count).for_each(|at| self.pod(&format!("{group}-{at}"), group, spec.clone()));
+    }
+
+    async fn wait(&self, seconds: u64) {
+        self.env.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Returns the number of bound pods whose names begin like this.
+    fn bound(&self, group: &str) -> usize {
+        self.bound.lock().iter().filter(|name| name.starts_with(&format!("{group}-"))).count()
+    }
+
+    /// Returns the pods of a group that have a node.
+    fn nodes_of(&self, group: &str) -> Vec<String> {
+        let pods = self.server.list("pods").into_iter();
+        let of_group = pods.filter(|pod| pod["spec"]["schedulingGroup"]["podGroupName"] == group);
+        of_group.filter_map(|pod| Some(pod["spec"]["nodeName"].as_str()?.to_owned())).collect()
+    }
+
+    /// Returns the message of a pod's condition `PodScheduled`.
+    fn why(&self, pod: &str) -> String {
+        let pod = self.server.get("pods", &format!("shop/{pod}")).unwrap();
+        pod["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn condition(&self, group: &str) -> String {
+        let group = self.server.get(GROUPS, &format!("shop/{group}")).unwrap();
+        let text = |field: &str| group["status"]["conditions"][0][field].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", text("status"), text("reason"), text("message")).trim().to_owned()
+    }
+
+    fn delete(&self, group: &str) {
+        for pod in self.server.list("pods") {
+            if pod["spec"]["schedulingGroup"]["podGroupName"] == group {
+                self.server.remove("pods", &format!("shop/{}", pod["metadata"]["name"].as_str().unwrap()));
+            }
+        }
+    }
+}
+
+fn put<T: serde::Serialize>(server: &FakeServer, collection: &str, version: &str, kind: &str, object: &T) {
+    let mut object = serde_json::to_value(object).unwrap();
+    object["apiVersion"] = json!(version);
+    object["kind"] = json!(kind);
+    server.put(collection, object);
+}
+
+const TWO_NODES: &[(&str, &str)] = &[("n1", "a"), ("n2", "b")];
+
+/// Two gangs of six, and eight cores. Their pods arrive in any order and at any pace.
+#[tokio::test(start_paused = true)]
+async fn of_two_gangs_that_do_not_fit_together_exactly_one_runs() {
+    for seed in 0..50 {
+        let cluster = Cluster::start(seed, TWO_NODES, &[]).await;
+        let random = cluster.env.random("arrivals");
+        let mut arrivals: Vec<String> =
+            ["a", "b"].iter().flat_map(|g| (0..6).map(move |n| format!("{g}-{n}"))).collect();
+        let (mut groups, mut steps) = (vec!["a", "b"], 0);
+        while !arrivals.is_empty() {
+            steps += 1;
+            if !groups.is_empty() && (steps > 8 || random.below(4) == 0) {
+                cluster.group(&gang(groups.swap_remove(random.below(groups.len())), 6));
+            }
+            let name = arrivals.swap_remove(random.below(arrivals.len()));
+            cluster.pod(&name, &name[..1], json!({}));
+            if random.below(3) == 0 {
+                cluster.env.sleep(Duration::from_millis(random.below(3000) as u64)).await;
+            }
+        }
+        groups.into_iter().for_each(|name| cluster.group(&gang(name, 6)));
+        cluster.wait(30).await;
+        let counts = [cluster.bound("a"), cluster.bound("b")];
+        assert!(counts == [6, 0] || counts == [0, 6], "seed {seed}: {counts:?}");
+        // When it ends, the other one runs.
+        let (ended, waiting) = if counts[0] == 6 { ("a", "b") } else { ("b", "a") };
+        assert_eq!(cluster.condition(ended), "True Scheduled", "seed {seed}");
+        cluster.delete(ended);
+        cluster.wait(30).await;
+        assert_eq!(cluster.bound(waiting), 6, "seed {seed}");
+        cluster.env.kill().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_that_does_not_fit_is_explained_and_holds_nothing() {
+    let cluster = Cluster::start(1, TWO_NODES, &[]).await;
+    cluster.group(&gang("g", 9));
+    cluster.pods("g", 8, &json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.why("g-0"), "", "the gang is not complete");
+    cluster.pod("g-8", "g", json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 0);
+    let waits = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled";
+    assert_eq!(cluster.why("g-0"), waits);
+    let last = "0/2 nodes are available: 2 Insufficient cpu.";
+    assert!(cluster.why("g-8").starts_with(last), "{}", cluster.why("g-8"));
+    assert_eq!(cluster.condition("g"), "False Unschedulable pod group is unschedulable");
+    // Other pods may use the space.
+    cluster.group(&pod_group("basic", json!({"schedulingPolicy": {"basic": {}}})));
+    cluster.pods("basic", 8, &json!({}));
+    cluster.wait(5).await;
+    assert_eq!((cluster.bound("g"), cluster.bound("basic")), (0, 8));
+    cluster.delete("basic");
+    put(&cluster.server, "nodes", "v1", "Node", &*fixture::node("n3", "a", json!({})));
+    cluster.wait(20).await;
+    assert_eq!(cluster.bound("g"), 9);
+    assert_eq!(cluster.condition("g"), "True Scheduled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_come_late_and_go_early() {
+    let cluster = Cluster::start(2, TWO_NODES, &[]).await;
+    cluster.group(&gang("g", 3));
+    cluster.pods("g", 4, &json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 4);
+    cluster.pod("g-4", "g", json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 5, "the gang has enough pods already");
+    // A deleted pod does not count.
+    cluster.group(&gang("h", 2));
+    cluster.pod("h-0", "h", json!({}));
+    cluster.wait(5).await;
+    cluster.server.remove("pods", "shop/h-0");
+    cluster.pod("h-1", "h", json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("h"), 0);
+    cluster.pod("h-2", "h", json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("h"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_waits_for_its_group_and_loses_it() {
+    let cluster = Cluster::start(3, TWO_NODES, &[]).await;
+    cluster.pods("g", 2, &json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 0);
+    cluster.group(&gang("g", 9));
+    cluster.wait(5).await;
+    cluster.server.remove(GROUPS, "shop/g");
+    cluster.pods("g", 9, &json!({}));
+    cluster.wait(400).await;
+    assert_eq!(cluster.bound("g"), 0);
+    cluster.group(&gang("g", 8));
+    cluster.wait(20).await;
+    assert_eq!(cluster.bound("g"), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_has_one_scheduler() {
+    let cluster = Cluster::start(4, TWO_NODES, &[]).await;
+    cluster.group(&gang("g", 2));
+    cluster.pod("g-0", "g", json!({}));
+    cluster.pod("g-1", "g", json!({"schedulerName": "other"}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 0);
+    let why = cluster.why("g-0");
+    assert!(why.starts_with("all pods in a single pod group should have the same .spec.schedulerName set"), "{why}");
+}
+
+/// A pod whose binding fails is tried again, while the others run.
+#[tokio::test(start_paused = true)]
+async fn a_failed_binding_is_repeated() {
+    let cluster = Cluster::start(5, TWO_NODES, &[]).await;
+    cluster.refuses.lock().extend(["g-1".to_owned(), "g-3".to_owned()]);
+    cluster.group(&gang("g", 4));
+    cluster.pods("g", 4, &json!({}));
+    cluster.wait(20).await;
+    assert_eq!(cluster.bound("g"), 4);
+    assert!(cluster.scheduler.waiting_pods.list().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_pods_of_a_gang_preempt_only_if_the_gang_fits_then() {
+    let cluster = Cluster::start(6, TWO_NODES, &[]).await;
+    cluster.group(&pod_group("low", json!({"schedulingPolicy": {"basic": {}}})));
+    cluster.pods("low", 8, &json!({"priority": 1}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("low"), 8);
+    cluster.group(&gang("high", 9));
+    cluster.pods("high", 9, &json!({"priority": 5}));
+    cluster.wait(60).await;
+    assert_eq!((cluster.nodes_of("low").len(), cluster.nodes_of("high").len()), (8, 0), "nine pods never fit");
+    cluster.delete("high");
+    cluster.group(&gang("fits", 5));
+    cluster.pods("fits", 5, &json!({"priority": 5}));
+    cluster.wait(60).await;
+    assert_eq!((cluster.nodes_of("low").len(), cluster.nodes_of("fits").len()), (3, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_preempts_as_a_whole() {
+    let cluster = Cluster::start(7, TWO_NODES, &["WorkloadAwarePreemption"]).await;
+    let of_priority = |priority: i32, mode: &str, min_count: i32| json!({"schedulingPolicy": {"gang": {"minCount": min_count}}, "priority": priority, "disruptionMode": mode});
+    cluster.group(&pod_group("unit", of_priority(1, "PodGroup", 2)));
+    cluster.pods("unit", 4, &json!({"priority": 1}));
+    cluster.group(&pod_group("single", of_priority(1, "Pod", 1)));
+    cluster.pods("single", 4, &json!({"priority": 1}));
+    cluster.wait(5).await;
+    assert_eq!((cluster.bound("unit"), cluster.bound("single")), (4, 4));
+    // A group counts as more important than single pods, which go first.
+    cluster.group(&pod_group("high", of_priority(5, "Pod", 3)));
+    cluster.pods("high", 3, &json!({"priority": 5}));
+    cluster.wait(60).await;
+    let counts = ["unit", "single", "high"].map(|group| cluster.nodes_of(group).len());
+    assert_eq!(counts, [4, 1, 3]);
+    // All pods of a group with the disruption mode `PodGroup` go together.
+    cluster.group(&pod_group("more", of_priority(5, "Pod", 2)));
+    cluster.pods("more", 2, &json!({"priority": 5}));
+    cluster.wait(60).await;
+    let counts = ["unit", "single", "high", "more"].map(|group| cluster.nodes_of(group).len());
+    assert_eq!(counts, [0, 1, 3, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_stays_in_one_topology_domain() {
+    let nodes = [("n1", "a"), ("n2", "b"), ("n3", "b"), ("n4", "c")];
+    let cluster = Cluster::start(8, &nodes, &["TopologyAwareWorkloadScheduling"]).await;
+    let spec = |min_count: i32| {
+        let topology = json!({"topology": [{"key": "zone"}]});
+        json!({"schedulingPolicy": {"gang": {"minCount": min_count}}, "schedulingConstraints": topology})
+    };
+    cluster.group(&pod_group("g", spec(3)));
+    cluster.pods("g", 6, &json!({}));
+    cluster.wait(5).await;
+    let nodes = cluster.nodes_of("g");
+    assert!(nodes.len() == 6 && nodes.iter().all(|node| node == "n2" || node == "n3"), "zone b takes all: {nodes:?}");
+    cluster.group(&pod_group("large", spec(5)));
+    cluster.pods("large", 5, &json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.nodes_of("large").len(), 0);
+    let condition = cluster.condition("large");
+    assert!(condition.contains("0/3 placements are available, first placement status: pod group is"), "{condition}");
+    // Later pods of a group follow the first ones.
+    cluster.pod("g-6", "g", json!({}));
+    cluster.wait(5).await;
+    assert_eq!(cluster.nodes_of("g").len(), 7);
+}
