@@ -9,6 +9,7 @@ pub mod flags;
 mod reload;
 pub mod scheduler;
 pub mod operations;
+pub mod metrics;
 
 pub mod queue;
 pub mod binding;

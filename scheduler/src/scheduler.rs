@@ -11,8 +11,7 @@ mod recording;
 use crate::binding::{self, Evictions};
 use crate::extenders::Extenders;
 use crate::extenders::cycle::{CycleError, schedule_one};
-use crate::operations::SchedulerMetrics;
-use crate::operations::metrics::{AttemptResult, timing};
+use crate::metrics::{AttemptResult, SchedulerMetrics, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
@@ -171,9 +170,12 @@ impl Scheduler {
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
         });
-        SchedulerMetrics::follow(env, &scheduler);
         scheduler.add_event_handlers(informers, &pods);
         Ok(scheduler)
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
     }
 
     /// Schedules until the environment shuts down. A new configuration takes effect between two pods.

@@ -21,6 +21,7 @@ pub mod verify;
 // Tables for programs.
 pub mod rows;
 mod columns;
+pub mod export;
 
 pub use attempt::{Attempt, Outcome, QueueMove};
 pub use document::Explanation;

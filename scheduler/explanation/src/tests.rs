@@ -2,11 +2,11 @@
 
 use crate::attempt::{Attempt, Outcome};
 use crate::explain::explain;
+use crate::export::{self, Format};
 use crate::recorder::{Limits, Recorder};
-use crate::rows::{self, Format};
+use crate::rows;
 use crate::verify::verify;
 use crate::what_if::{self, what_if};
-use component_base::env::Env;
 use jiff::Timestamp;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use scheduler_plugins::fixture::{TestCluster, info, node, pod};
@@ -193,7 +193,7 @@ fn rows_have_three_forms() {
     let mut cluster = cluster();
     let attempt = attempt(&mut cluster, pod("web", "1", json!({})), false);
     let rows = rows::rows(&explain(&attempt, &cluster.snapshot));
-    let text = |format| String::from_utf8(rows::write(&rows, format).unwrap()).unwrap();
+    let text = |format| String::from_utf8(export::write(&rows, format).unwrap()).unwrap();
     let csv = text(Format::Csv);
     let head = "id,at,pod,attempt,profile,node,searched,fits,chosen,point,plugin,result,reasons,raw,score,weight\n";
     assert!(csv.starts_with(head), "{csv}");
@@ -210,35 +210,11 @@ fn rows_have_three_forms() {
     let last: Value = serde_json::from_str(text(Format::JsonLines).lines().last().unwrap()).unwrap();
     assert_eq!((&last["node"], &last["point"], &last["weight"]), (&json!("n2"), &json!("Filter"), &Value::Null));
 
-    let file = rows::write(&rows, Format::Parquet).unwrap();
+    let file = export::write(&rows, Format::Parquet).unwrap();
     let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
     let read: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
     assert_eq!(read.len(), rows.len());
     let scored = "plugin: \"NodeResourcesFit\", result: \"\", reasons: \"\", raw: 87, score: 87, weight: 1}";
     assert!(read.iter().any(|row| row.ends_with(scored)), "{read:?}");
     assert!(read.last().unwrap().ends_with("raw: null, score: null, weight: null}"), "{read:?}");
-}
-
-/// Prints what recording costs. Run it with `--ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn the_cost_of_recording() {
-    let env = Env::system();
-    for nodes in [100, 1000, 5000] {
-        for recording in [false, true, false, true] {
-            let names = (0..nodes).map(|number| node(&format!("n{number}"), &format!("z{}", number % 3), json!({})));
-            let mut cluster = TestCluster::new(names);
-            let recorder = recording.then(|| Recorder::new(Limits { attempts: 1000, bytes: 64 << 20 }));
-            let pods: Vec<Value> = (0..1000).map(|number| pod(&format!("p-{number}"), "10m", json!({}))).collect();
-            let began = env.now();
-            for pod in pods {
-                let attempt = attempt(&mut cluster, pod, true);
-                if let Some(recorder) = &recorder {
-                    recorder.record(attempt, &cluster.snapshot);
-                }
-            }
-            let took = env.now() - began;
-            println!("{nodes} nodes, recording {recording}: {:?} for each attempt", took / 1000);
-        }
-    }
 }

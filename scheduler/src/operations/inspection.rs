@@ -2,6 +2,7 @@
 
 use super::comparison::{Comparison, Known};
 use super::dump::{self, NodeDump, QueueDump};
+use super::state_metrics;
 use crate::scheduler::{Scheduler, node_name};
 use component_base::env::Env;
 use component_base::lifecycle::SignalListener;
@@ -26,7 +27,9 @@ impl Inspection {
         Arc::new(Self { scheduler: Mutex::default(), recorder })
     }
 
+    /// Shows this scheduler from now on, also in the metrics.
     pub fn set(&self, scheduler: &Arc<Scheduler>) {
+        state_metrics::follow(scheduler.env(), scheduler);
         *self.scheduler.lock() = Arc::downgrade(scheduler);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/metrics and pkg/scheduler/backend/cache/debugger.
 
-pub mod metrics;
+pub mod state_metrics;
 pub mod resource_metrics;
 
 // State that is shown when somebody asks.
@@ -12,4 +12,3 @@ pub mod inspection;
 pub mod pages;
 
 pub use inspection::Inspection;
-pub use metrics::SchedulerMetrics;

@@ -17,8 +17,8 @@ use axum::routing::get;
 use component_base::metrics::TEXT_FORMAT;
 use http::{Response, StatusCode, header};
 use scheduler_explanation::document::{AttemptList, Explanation};
-use scheduler_explanation::rows::{self, Format, MAX_ROWS};
-use scheduler_explanation::{Recorder, explain, verify, what_if};
+use scheduler_explanation::export::{self, Format, MAX_ROWS};
+use scheduler_explanation::{Recorder, explain, rows, verify, what_if};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -159,6 +159,6 @@ async fn export(State(seen): Shared, Query(asked): Query<Parameters>) -> Result<
         // Pods are scheduled in between.
         tokio::task::yield_now().await;
     }
-    let bytes = rows::write(&all, format).map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, why))?;
+    let bytes = export::write(&all, format).map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, why))?;
     Ok(answer(StatusCode::OK, format.media_type(), bytes))
 }

@@ -2,7 +2,7 @@
 
 use super::preemption::PREEMPTION;
 use super::{Attempt, Scheduler};
-use crate::operations::metrics::AttemptResult;
+use crate::metrics::AttemptResult;
 use scheduler_explanation::{Attempt as KeptAttempt, Outcome, QueueMove};
 use scheduling_framework::cache::Snapshot;
 use scheduling_framework::configuration::plugin_sets::Point;
