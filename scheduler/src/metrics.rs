@@ -267,15 +267,19 @@ fn evaluations(
     for plugin in profile.pre_filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
         count("PreFilter", plugin.name(), 1);
     }
-    let (diagnosis, mut nodes) = match decided {
-        Ok(decision) => (&decision.rejected, decision.evaluated),
-        Err(diagnosis) if !diagnosis.pre_filter_message.is_empty() => return,
-        Err(diagnosis) => (diagnosis, diagnosis.rejections.len()),
-    };
     let mut rejected: BTreeMap<&str, usize> = BTreeMap::new();
-    for rejection in diagnosis.rejections.values() {
-        *rejected.entry(rejection.plugin).or_insert(0) += 1;
-    }
+    let mut reject = |plugin| *rejected.entry(plugin).or_insert(0) += 1;
+    let mut nodes = match decided {
+        Ok(decision) => {
+            decision.rejections.iter().for_each(|(_, rejection)| reject(rejection.plugin));
+            decision.evaluated
+        }
+        Err(diagnosis) if !diagnosis.pre_filter_message.is_empty() => return,
+        Err(diagnosis) => {
+            diagnosis.rejections.values().for_each(|rejection| reject(rejection.plugin));
+            diagnosis.rejections.len()
+        }
+    };
     // A plugin runs on the nodes that no plugin before it has rejected.
     for plugin in profile.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
         count("Filter", plugin.name(), nodes);

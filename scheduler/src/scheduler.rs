@@ -283,6 +283,7 @@ impl Scheduler {
                 let outcome = self.not_found(&error, &result);
                 let nomination = result.nomination.clone();
                 let evictions = Box::new(self.evictions(&info, result, &nominated));
+                state.end_search();
                 (Err(Failure { nomination, evictions, ..Failure::unschedulable(&error) }), outcome)
             }
         };

@@ -39,6 +39,7 @@ pub const CRATES: &[&str] = &[
     "scheduler/reference",
     "scheduler/scripts",
     "scheduler/explanation",
+    "scheduler/bench",
     "scheduler",
     "kubelet-sim/file-tree",
     "kubelet-sim/userland",

@@ -3,7 +3,7 @@
 use crate::document::Summary;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use scheduling_framework::cache::Namespaces;
+use scheduling_framework::cache::{Namespaces, Snapshot};
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::timings::PointTiming;
@@ -65,10 +65,13 @@ impl Attempt {
         }
     }
 
-    /// Returns the rejection that the cycle gave a node.
-    pub fn rejection(&self, node: &str) -> Option<&Rejection> {
+    /// Returns the rejection that the cycle gave a node of the attempt's snapshot.
+    pub fn rejection(&self, snapshot: &Snapshot, node: &str) -> Option<&Rejection> {
         match &self.outcome {
-            Outcome::Found(decision) => decision.rejected.rejections.get(node),
+            Outcome::Found(decision) => {
+                let number = snapshot.index_of(node)?;
+                decision.rejections.iter().find(|(at, _)| *at == number).map(|(_, rejection)| &**rejection)
+            }
             Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => diagnosis.rejections.get(node),
             Outcome::NotFound { .. } | Outcome::Failed(_) => None,
         }
@@ -101,7 +104,7 @@ impl Attempt {
         let outcome = match &self.outcome {
             Outcome::Found(decision) => {
                 let scores = decision.scores.iter().map(|plugin| plugin.scores.len() * size_of::<i64>());
-                scores.sum::<usize>() + OF_NODE * (decision.feasible.len() + decision.rejected.rejections.len())
+                scores.sum::<usize>() + OF_NODE * (decision.feasible.len() + decision.rejections.len())
             }
             Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => OF_NODE * diagnosis.rejections.len(),
             Outcome::NotFound { .. } | Outcome::Failed(_) => 0,

@@ -24,13 +24,13 @@ pub fn explain(attempt: &Attempt, snapshot: &Snapshot) -> Explanation {
     let mut state = CycleState::default();
     let (pre_filters, allowed) = run_pre_filters(attempt, &mut state, snapshot);
     let rejected = pre_filters.iter().any(|step| !step.reasons.is_empty());
-    let node = |node: &Arc<NodeInfo>| filter(attempt, &state, node, rejected, allowed.as_ref());
+    let node = |node: &Arc<NodeInfo>| filter(attempt, &state, snapshot, node, rejected, allowed.as_ref());
     let mut nodes: Vec<NodeVerdict> = snapshot.nodes().iter().map(node).collect();
-    let mut differences = compare_fits(attempt, &nodes);
+    let mut differences = compare_fits(attempt, &nodes, snapshot);
     if let Outcome::Found(decision) = &attempt.outcome {
         let raw = score(attempt, &mut state, decision, snapshot);
         differences.extend(compare_scores(decision, &raw));
-        add_scores(&mut nodes, decision, &raw);
+        add_scores(&mut nodes, decision, &raw, snapshot);
     }
     differences.truncate(MAX_DIFFERENCES);
     Explanation {
@@ -40,7 +40,7 @@ pub fn explain(attempt: &Attempt, snapshot: &Snapshot) -> Explanation {
         rejected_by: attempt.rejected_by.iter().map(|plugin| (*plugin).to_owned()).collect(),
         pre_filters,
         nodes,
-        choice: choice(attempt),
+        choice: choice(attempt, snapshot),
         preemption: preemptions(attempt, &state, snapshot),
         timings: timings(attempt),
         differences,
@@ -90,6 +90,7 @@ fn run_pre_filters(
 fn filter(
     attempt: &Attempt,
     state: &CycleState,
+    snapshot: &Snapshot,
     node: &NodeInfo,
     rejected: bool,
     allowed: Option<&BTreeSet<String>>,
@@ -97,10 +98,10 @@ fn filter(
     let Attempt { profile, pod, nominated, outcome, .. } = attempt;
     let name = node.name();
     let found = match outcome {
-        Outcome::Found(decision) => decision.feasible.iter().any(|one| one == name),
+        Outcome::Found(decision) => snapshot.index_of(name).is_some_and(|number| decision.feasible.contains(&number)),
         Outcome::NotFound { .. } | Outcome::Failed(_) => false,
     };
-    let rejection = attempt.rejection(name);
+    let rejection = attempt.rejection(snapshot, name);
     let searched = found || rejection.is_some();
     let mut verdict = NodeVerdict {
         name: name.to_owned(),
@@ -143,7 +144,7 @@ struct Scored {
 fn score(attempt: &Attempt, state: &mut CycleState, decision: &Decision, snapshot: &Snapshot) -> Vec<Scored> {
     let (profile, pod) = (&attempt.profile, &attempt.pod);
     let nodes: Vec<&NodeInfo> =
-        decision.feasible.iter().filter_map(|name| snapshot.get(name)).map(|node| &**node).collect();
+        decision.feasible.iter().filter_map(|number| snapshot.nodes().get(*number)).map(|node| &**node).collect();
     if nodes.len() < 2 {
         return Vec::new();
     }
@@ -163,11 +164,12 @@ fn score(attempt: &Attempt, state: &mut CycleState, decision: &Decision, snapsho
 }
 
 /// Adds the recorded scores to the nodes, with the raw ones that were computed again.
-fn add_scores(nodes: &mut [NodeVerdict], decision: &Decision, scored: &[Scored]) {
+fn add_scores(nodes: &mut [NodeVerdict], decision: &Decision, scored: &[Scored], snapshot: &Snapshot) {
     let raw: BTreeMap<&str, &[i64]> =
         scored.iter().map(|plugin| (plugin.normalized.plugin, plugin.raw.as_slice())).collect();
     let places: BTreeMap<&str, usize> =
-        decision.feasible.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        decision.feasible.iter().enumerate().map(|(at, number)| (snapshot.nodes()[*number].name(), at)).collect();
+    let totals = cycle::totals(&decision.scores, decision.feasible.len());
     for node in nodes {
         let Some(at) = places.get(node.name.as_str()).copied() else { continue };
         let score = |plugin: &PluginScores| NodeScore {
@@ -177,15 +179,15 @@ fn add_scores(nodes: &mut [NodeVerdict], decision: &Decision, scored: &[Scored])
             weight: plugin.weight,
         };
         node.scores = decision.scores.iter().map(score).collect();
-        node.total = (!decision.scores.is_empty()).then(|| cycle::total(&decision.scores, at));
+        node.total = (!decision.scores.is_empty()).then(|| totals[at]);
     }
 }
 
 /// Compares the verdicts with those that the cycle has come to.
-fn compare_fits(attempt: &Attempt, nodes: &[NodeVerdict]) -> Vec<String> {
+fn compare_fits(attempt: &Attempt, nodes: &[NodeVerdict], snapshot: &Snapshot) -> Vec<String> {
     let searched = nodes.iter().filter(|node| node.searched);
     let fitted: BTreeSet<&str> = match &attempt.outcome {
-        Outcome::Found(decision) => decision.feasible.iter().map(String::as_str).collect(),
+        Outcome::Found(decision) => decision.feasible.iter().map(|number| snapshot.nodes()[*number].name()).collect(),
         Outcome::NotFound { .. } | Outcome::Failed(_) => BTreeSet::new(),
     };
     let differing = searched.filter(|node| node.fits != fitted.contains(node.name.as_str()));
@@ -231,14 +233,14 @@ fn timings(attempt: &Attempt) -> Vec<PointTime> {
     attempt.timings.iter().map(time).collect()
 }
 
-fn choice(attempt: &Attempt) -> Choice {
+fn choice(attempt: &Attempt, snapshot: &Snapshot) -> Choice {
     let nominated_node = attempt.pod.nominated_node_name().to_owned();
     let Outcome::Found(decision) = &attempt.outcome else { return Choice { nominated_node, ..Choice::default() } };
-    let total = |at: usize| cycle::total(&decision.scores, at);
-    let best_total = (!decision.scores.is_empty()).then(|| (0..decision.feasible.len()).map(total).max()).flatten();
-    let of_best = |at: &usize| best_total.is_none_or(|best| total(*at) == best);
+    let totals = cycle::totals(&decision.scores, decision.feasible.len());
+    let best_total = totals.iter().copied().max().filter(|_| !decision.scores.is_empty());
+    let of_best = |at: &usize| best_total.is_none_or(|best| totals[*at] == best);
     let best = (0..decision.feasible.len()).filter(of_best);
-    let ties: Vec<String> = best.map(|at| decision.feasible[at].clone()).collect();
+    let ties: Vec<String> = best.map(|at| snapshot.nodes()[decision.feasible[at]].name().to_owned()).collect();
     let draw = match attempt.profile.tie_break {
         _ if ties.len() < 2 => "",
         TieBreak::Random => "Random",

@@ -102,7 +102,7 @@ pub fn what_if(attempt: &Attempt, snapshot: &Snapshot, changes: &[Change]) -> Re
         nominated: attempt.nominated.clone(),
         next_start: attempt.next_start,
         timings: Vec::new(),
-        outcome: keep_draw(attempt, outcome),
+        outcome: keep_draw(attempt, outcome, snapshot),
         end: Mutex::default(),
     };
     Ok(Explanation {
@@ -113,12 +113,13 @@ pub fn what_if(attempt: &Attempt, snapshot: &Snapshot, changes: &[Change]) -> Re
 }
 
 /// Takes the node of then, if it is still among the best. Another draw is no effect of the changes.
-fn keep_draw(attempt: &Attempt, outcome: Outcome) -> Outcome {
+fn keep_draw(attempt: &Attempt, outcome: Outcome, snapshot: &Snapshot) -> Outcome {
     let Outcome::Found(mut decision) = outcome else { return outcome };
     let before = attempt.node().unwrap_or_default();
+    let totals = cycle::totals(&decision.scores, decision.feasible.len());
     let total = |node: &str| {
-        let at = decision.feasible.iter().position(|one| one == node)?;
-        Some(cycle::total(&decision.scores, at))
+        let number = snapshot.index_of(node)?;
+        Some(totals[decision.feasible.iter().position(|one| *one == number)?])
     };
     if total(before).is_some() && total(before) == total(&decision.node) {
         before.clone_into(&mut decision.node);

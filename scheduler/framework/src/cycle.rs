@@ -6,10 +6,12 @@
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
+use crate::node_judge::{self, NodeJudge};
 use crate::pod_info::PodInfo;
 use crate::profile::{Candidates, PluginScores};
 use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
 use component_base::rng::Random;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Smaller clusters are searched completely.
@@ -43,12 +45,12 @@ pub struct Decision {
     pub node: String,
     /// Number of nodes that were filtered.
     pub evaluated: usize,
-    /// Names of the nodes on which the pod fits.
-    pub feasible: Vec<String>,
+    /// Numbers in the snapshot of the nodes on which the pod fits.
+    pub feasible: Vec<usize>,
     /// Scores in the order of `feasible`; empty if only one node is feasible.
     pub scores: Vec<PluginScores>,
-    /// Rejections of the other nodes that were filtered.
-    pub rejected: Diagnosis,
+    /// Rejections of the other nodes that were filtered, by their numbers.
+    pub rejections: Vec<(usize, Arc<Rejection>)>,
 }
 
 /// Finds the node for a pod. The plugins leave their data in `state`.
@@ -64,28 +66,33 @@ pub fn schedule_one(
     let candidates = pre_filter(profile, state, pod, snapshot)?;
     let began = state.timings.begin();
     let search = match nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
-        Some(node) => Search::of_one(node),
+        Some(node) => Search::of_one(snapshot, node),
         None => search(profile, state, pod, snapshot, nominated, rotation, &candidates, !profile.score.is_empty()),
     };
     state.timings.end(began, Point::Filter, search.code());
-    let search = search.or_no_fit(snapshot)?;
-    let feasible = search.nodes();
-    let scores = score(profile, state, pod, snapshot, &feasible);
-    Ok(choose(profile, &feasible, search, scores, rotation, random))
+    let search = search.or_no_fit()?;
+    let scores = score(profile, state, pod, &search);
+    state.end_search();
+    Ok(choose(profile, search, scores, rotation, random))
 }
 
 /// The nodes that pass all filters, and the rejections of others.
 pub struct Search<'a> {
-    pub feasible: Vec<&'a Arc<NodeInfo>>,
+    snapshot: &'a Snapshot,
+    /// Numbers in the snapshot of the nodes on which the pod fits.
+    pub feasible: Vec<usize>,
     /// Number of nodes that were filtered.
     pub evaluated: usize,
+    /// Rejections by nodes' numbers. They become part of the diagnosis only if the pod has no node.
+    rejections: Vec<(usize, Arc<Rejection>)>,
     pub diagnosis: Diagnosis,
 }
 
 impl<'a> Search<'a> {
     /// Returns the search that has ended at the first node.
-    pub fn of_one(node: &'a Arc<NodeInfo>) -> Self {
-        Self { feasible: vec![node], evaluated: 1, diagnosis: Diagnosis::default() }
+    pub fn of_one(snapshot: &'a Snapshot, node: usize) -> Self {
+        let (feasible, diagnosis) = (vec![node], Diagnosis::default());
+        Self { snapshot, feasible, evaluated: 1, rejections: Vec::new(), diagnosis }
     }
 
     /// Returns the name of the code of framework.Status.
@@ -94,15 +101,26 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the search if it has found a node.
-    pub fn or_no_fit(self, snapshot: &Snapshot) -> Result<Self, FitError> {
-        match self.feasible.is_empty() {
-            true => Err(FitError::no_fit(snapshot.nodes().len(), self.diagnosis)),
-            false => Ok(self),
+    pub fn or_no_fit(mut self) -> Result<Self, FitError> {
+        if !self.feasible.is_empty() {
+            return Ok(self);
         }
+        for (node, rejection) in self.rejections {
+            self.diagnosis.plugins.insert(rejection.plugin);
+            let name = self.snapshot.nodes()[node].name().to_owned();
+            self.diagnosis.rejections.insert(name, Arc::unwrap_or_clone(rejection));
+        }
+        Err(FitError::no_fit(self.snapshot.nodes().len(), self.diagnosis))
     }
 
     pub fn nodes(&self) -> Vec<&'a NodeInfo> {
-        self.feasible.iter().map(|node| &***node).collect()
+        self.feasible.iter().map(|node| &*self.snapshot.nodes()[*node]).collect()
+    }
+
+    /// Keeps the nodes that `is_kept` selects by name.
+    pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let nodes = self.snapshot.nodes();
+        self.feasible.retain(|node| is_kept(nodes[*node].name()));
     }
 }
 
@@ -120,18 +138,19 @@ pub fn pre_filter(
     profile.run_pre_filter(state, pod, snapshot).map_err(no_fit)
 }
 
-/// Returns the node that preemption has nominated, if the pod fits there now.
-pub fn nominated_node<'a>(
+/// Returns the number of the node that preemption has nominated, if the pod fits there now.
+pub fn nominated_node(
     profile: &Profile,
     state: &CycleState,
     pod: &PodInfo,
-    snapshot: &'a Snapshot,
+    snapshot: &Snapshot,
     nominated: &Nominated,
     candidates: &Candidates,
-) -> Option<&'a Arc<NodeInfo>> {
-    let node = snapshot.get(pod.nominated_node_name())?;
-    let is_candidate = candidates.names.as_ref().is_none_or(|names| names.contains(node.name()));
-    (is_candidate && passes_filters(profile, state, pod, node, nominated).is_ok()).then_some(node)
+) -> Option<usize> {
+    let node = snapshot.index_of(pod.nominated_node_name())?;
+    let is_candidate = candidates.names.as_ref().is_none_or(|names| names.contains(pod.nominated_node_name()));
+    let fits = || passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated).is_ok();
+    (is_candidate && fits()).then_some(node)
 }
 
 /// Finds the nodes that pass all filters, up to a sufficient number. One is enough if nobody compares them.
@@ -145,65 +164,69 @@ pub fn search<'a>(
     candidates: &Candidates,
     compared: bool,
 ) -> Search<'a> {
-    let nodes: Vec<&Arc<NodeInfo>> = match &candidates.names {
-        None => snapshot.nodes().iter().collect(),
-        Some(names) => names.iter().filter_map(|name| snapshot.get(name)).collect(),
-    };
+    let all_nodes = snapshot.nodes().len();
+    let numbers: Option<Vec<usize>> =
+        candidates.names.as_ref().map(|names| names.iter().filter_map(|name| snapshot.index_of(name)).collect());
+    let count = numbers.as_ref().map_or(all_nodes, Vec::len);
     let plugins = candidates.restricted_by.iter().copied().collect();
-    let mut diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
+    let diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
     let enough = match compared {
         false => 1,
-        true => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, nodes.len()),
+        true => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, count),
     };
-    let (mut feasible, mut evaluated) = (Vec::new(), 0);
-    for offset in 0..nodes.len() {
-        let node = nodes[(rotation.next_start + offset) % nodes.len()];
+    let with_nominated: BTreeSet<usize> = nominated.nodes().filter_map(|name| snapshot.index_of(name)).collect();
+    let mut kept = profile.kept.take(pod);
+    let verdicts = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
+    let mut judge = NodeJudge::new(profile, state, pod, snapshot, verdicts);
+    let (mut feasible, mut rejections, mut evaluated) = (Vec::new(), Vec::new(), 0);
+    for offset in 0..count {
+        let place = (rotation.next_start + offset) % count;
+        let node = numbers.as_ref().map_or(place, |numbers| numbers[place]);
         evaluated += 1;
-        match passes_filters(profile, state, pod, node, nominated) {
-            Ok(()) => feasible.push(node),
-            Err(rejection) => {
-                diagnosis.plugins.insert(rejection.plugin);
-                diagnosis.rejections.insert(node.name().to_owned(), rejection);
-            }
+        // Kept verdicts have no duration, so a sampled cycle asks the plugins.
+        let rejection = match with_nominated.contains(&node) || state.timings.samples_plugins() {
+            false => judge.rejection(node),
+            true => passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated).err().map(Arc::new),
+        };
+        match rejection {
+            None => feasible.push(node),
+            Some(rejection) => rejections.push((node, rejection)),
         }
         if feasible.len() >= enough {
             break;
         }
     }
-    rotation.next_start = (rotation.next_start + evaluated) % snapshot.nodes().len();
-    Search { feasible, evaluated, diagnosis }
+    drop(judge);
+    profile.kept.put_back(kept, all_nodes);
+    rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
+    Search { snapshot, feasible, evaluated, rejections, diagnosis }
 }
 
 /// Scores the nodes. A single one needs no score.
-pub fn score(
-    profile: &Profile,
-    state: &mut CycleState,
-    pod: &PodInfo,
-    snapshot: &Snapshot,
-    feasible: &[&NodeInfo],
-) -> Vec<PluginScores> {
-    match feasible.len() {
-        1 => Vec::new(),
-        _ => profile.run_score(state, pod, snapshot, feasible),
+pub fn score(profile: &Profile, state: &mut CycleState, pod: &PodInfo, search: &Search<'_>) -> Vec<PluginScores> {
+    if search.feasible.len() == 1 {
+        return Vec::new();
     }
+    state.scored_nodes.clone_from(&search.feasible);
+    profile.run_score(state, pod, search.snapshot, &search.nodes())
 }
 
 /// Chooses a node with the highest score.
 pub fn choose(
     profile: &Profile,
-    feasible: &[&NodeInfo],
     search: Search<'_>,
     scores: Vec<PluginScores>,
     rotation: &mut Rotation,
     random: &Random,
 ) -> Decision {
+    let nodes = search.nodes();
     let chosen = match profile.tie_break {
-        TieBreak::Random => select_host(feasible.len(), &scores, random),
-        TieBreak::RoundRobin => select_next_host(feasible, &scores, rotation),
+        TieBreak::Random => select_host(nodes.len(), &scores, random),
+        TieBreak::RoundRobin => select_next_host(&nodes, &scores, rotation),
     };
-    let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
-    let Search { evaluated, diagnosis, .. } = search;
-    Decision { node: feasible[chosen].clone(), evaluated, feasible, scores, rejected: diagnosis }
+    let node = nodes[chosen].name().to_owned();
+    let Search { feasible, evaluated, rejections, .. } = search;
+    Decision { node, evaluated, feasible, scores, rejections }
 }
 
 /// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,
@@ -252,15 +275,22 @@ pub fn with_nominated(
     Some((state, node))
 }
 
-/// Returns the weighted sum of a node's scores.
-pub fn total(scores: &[PluginScores], node: usize) -> i64 {
-    scores.iter().map(|plugin| plugin.weight.saturating_mul(plugin.scores[node])).fold(0, i64::saturating_add)
+/// Returns the weighted sum of each node's scores.
+pub fn totals(scores: &[PluginScores], nodes: usize) -> Vec<i64> {
+    let mut totals = vec![0_i64; nodes];
+    for plugin in scores {
+        for (total, score) in totals.iter_mut().zip(&plugin.scores) {
+            *total = total.saturating_add(plugin.weight.saturating_mul(*score));
+        }
+    }
+    totals
 }
 
 /// Returns the node with the highest score; of several, the next one by name.
 fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &mut Rotation) -> usize {
-    let most = (0..feasible.len()).map(|node| total(scores, node)).max();
-    let mut best: Vec<usize> = (0..feasible.len()).filter(|node| Some(total(scores, *node)) == most).collect();
+    let totals = totals(scores, feasible.len());
+    let most = totals.iter().max();
+    let mut best: Vec<usize> = (0..feasible.len()).filter(|node| Some(&totals[*node]) == most).collect();
     if let [only] = best[..] {
         return only;
     }
@@ -272,8 +302,7 @@ fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &
 /// Returns the node with the highest score; of several, a random one.
 fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
     let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
-    for node in 0..nodes {
-        let total = total(scores, node);
+    for (node, total) in totals(scores, nodes).into_iter().enumerate() {
         if total > most {
             (best, most, equals) = (node, total, 1);
         } else if total == most {

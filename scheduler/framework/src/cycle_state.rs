@@ -4,14 +4,15 @@
 
 use crate::timings::Timings;
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A clone shares the data until one of the two changes it. Preemption clones the state often, to simulate nodes with
 /// fewer pods.
 #[derive(Clone, Default)]
 pub struct CycleState {
-    data: BTreeMap<&'static str, Arc<dyn StateData>>,
+    /// A cycle has few values, and reads them often.
+    data: Vec<StateEntry>,
     /// Plugins whose Filter is skipped in this cycle.
     pub skip_filter: BTreeSet<&'static str>,
     /// Plugins whose Score is skipped in this cycle.
@@ -22,6 +23,16 @@ pub struct CycleState {
     pub timings: Timings,
     /// True while nodes are sought for all pods of a PodGroup, and none of them has got its node for good.
     pub in_pod_group_cycle: bool,
+    /// Numbers in the snapshot of the nodes that are scored; empty before Score.
+    pub scored_nodes: Vec<usize>,
+}
+
+#[derive(Clone)]
+struct StateEntry {
+    key: &'static str,
+    value: Arc<dyn StateData>,
+    /// True if nobody reads the value after the node is chosen.
+    until_reserve: bool,
 }
 
 /// A value of the state. Every cloneable type is one.
@@ -48,17 +59,34 @@ impl<T: Any + Clone + Send + Sync> StateData for T {
 impl CycleState {
     /// Writes the value of a key. Plugins use their name as the key, or their name and the extension point.
     pub fn write<T: StateData + 'static>(&mut self, key: &'static str, value: T) {
-        self.data.insert(key, Arc::new(value));
+        self.put(StateEntry { key, value: Arc::new(value), until_reserve: false });
+    }
+
+    /// Writes a value that nobody reads after the node is chosen. What it shares with the plugin is then free for a change.
+    pub fn write_until_reserve<T: StateData + 'static>(&mut self, key: &'static str, value: T) {
+        self.put(StateEntry { key, value: Arc::new(value), until_reserve: true });
+    }
+
+    /// Drops what nobody reads after the node is chosen.
+    pub fn end_search(&mut self) {
+        self.data.retain(|entry| !entry.until_reserve);
+        self.scored_nodes = Vec::new();
+    }
+
+    fn put(&mut self, entry: StateEntry) {
+        self.data.retain(|old| old.key != entry.key);
+        self.data.push(entry);
     }
 
     /// Returns the value of a key.
     pub fn read<T: Any>(&self, key: &'static str) -> Option<&T> {
-        (**self.data.get(key)?).as_any().downcast_ref()
+        let entry = self.data.iter().find(|entry| entry.key == key)?;
+        (*entry.value).as_any().downcast_ref()
     }
 
     /// Returns the value of a key for a change.
     pub fn read_mut<T: Any>(&mut self, key: &'static str) -> Option<&mut T> {
-        let shared = self.data.get_mut(key)?;
+        let shared = &mut self.data.iter_mut().find(|entry| entry.key == key)?.value;
         if Arc::get_mut(shared).is_none() {
             *shared = (**shared).cloned();
         }

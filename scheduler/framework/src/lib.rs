@@ -13,6 +13,7 @@ pub mod features;
 
 // What a cycle reads.
 pub mod pod_info;
+pub mod shape;
 pub mod cache;
 pub mod pod_groups;
 
@@ -24,8 +25,11 @@ pub mod cycle_state;
 pub mod diagnosis;
 pub mod event;
 pub mod nominated;
+pub mod per_shape;
+pub mod kept_results;
 pub mod profile;
 pub mod preemption;
+pub mod node_judge;
 pub mod sign;
 pub mod batch;
 pub mod placement;
@@ -62,6 +66,7 @@ pub use sign::Sign;
 pub use waiting_pods::WaitingPods;
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::node_judge::FilterByNumber;
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 use client::Action;
@@ -124,6 +129,23 @@ pub trait PreFilter: Plugin {
 /// Rejects nodes on which the pod cannot run.
 pub trait Filter: Plugin {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection>;
+
+    /// Returns true if the verdict depends on nothing but what `PodInfo::needs_same_node` compares, the node, and its pods as
+    /// far as `PodInfo::counts_as` compares them. Then it is kept until the node changes.
+    fn is_local(&self, _state: &CycleState) -> bool {
+        false
+    }
+
+    /// Returns the filter for the nodes of the snapshot by their numbers, with its data read once for all of them. `None`
+    /// if it is to filter them one by one.
+    fn by_number<'a>(
+        &'a self,
+        _state: &'a CycleState,
+        _pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        None
+    }
 }
 
 /// The change of a pod's nominated node.
@@ -205,6 +227,17 @@ pub enum PreScoreResult {
 /// Scores a node. After `normalize`, scores are between 0 and `MAX_NODE_SCORE`.
 pub trait Score: Plugin {
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64;
+
+    /// Returns true if the score, before `normalize`, depends on nothing but what `Filter::is_local` allows. Then it is kept until
+    /// the node changes.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Scores all nodes. `state.scored_nodes` has their numbers.
+    fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+        nodes.iter().map(|node| self.score(state, pod, node, snapshot)).collect()
+    }
 
     fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], _scores: &mut [i64]) {}
 }

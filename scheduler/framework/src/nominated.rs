@@ -42,6 +42,11 @@ impl Nominated {
         }
     }
 
+    /// Returns the names of the nodes to which pods are nominated.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.by_node.keys().map(String::as_str)
+    }
+
     /// Returns the other pods that are nominated to the node and have the pod's priority or a higher one.
     pub fn of_equal_or_higher_priority<'a>(
         &'a self,

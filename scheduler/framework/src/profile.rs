@@ -5,6 +5,7 @@
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
+use crate::kept_results::KeptResults;
 use crate::rejection::code;
 use crate::*;
 use serde_json::Value;
@@ -39,6 +40,8 @@ pub struct Profile {
     pub tie_break: TieBreak,
     /// Arguments by plugin, as configured.
     pub args: BTreeMap<String, Value>,
+    /// What the plugins have found about single nodes.
+    pub kept: KeptResults,
 }
 
 /// The nodes that remain after the PreFilter plugins.
@@ -181,6 +184,7 @@ impl Profile {
         PostFilterResult { nomination, message: reasons.join(", "), writes, ..PostFilterResult::default() }
     }
 
+    /// Scores nodes of the snapshot.
     pub fn run_score(
         &self,
         state: &mut CycleState,
@@ -189,6 +193,9 @@ impl Profile {
         nodes: &[&NodeInfo],
     ) -> Vec<PluginScores> {
         let began = state.timings.begin();
+        if state.scored_nodes.len() != nodes.len() {
+            state.scored_nodes = nodes.iter().filter_map(|node| snapshot.index_of(node.name())).collect();
+        }
         for plugin in &self.pre_score {
             if plugin.pre_score(state, pod, snapshot, nodes) == PreScoreResult::Skip {
                 state.skip_score.insert(plugin.name());
@@ -202,18 +209,24 @@ impl Profile {
     }
 
     fn scores(&self, state: &CycleState, pod: &PodInfo, snapshot: &Snapshot, nodes: &[&NodeInfo]) -> Vec<PluginScores> {
-        let plugins = self.score.iter().filter(|(plugin, _)| !state.skip_score.contains(plugin.name()));
-        plugins
-            .map(|(plugin, weight)| {
-                let score = |node: &&NodeInfo| {
-                    let call = || plugin.score(state, pod, node, snapshot);
-                    state.timings.plugin(plugin.name(), Point::Score, |_| "Success", call)
-                };
-                let mut scores: Vec<i64> = nodes.iter().map(score).collect();
-                plugin.normalize(state, pod, nodes, &mut scores);
-                PluginScores { plugin: plugin.name(), weight: *weight, scores }
-            })
-            .collect()
+        let running: Vec<usize> =
+            (0..self.score.len()).filter(|at| !state.skip_score.contains(self.score[*at].0.name())).collect();
+        let is_kept = |at: &usize| self.score[*at].0.is_local() && !state.timings.samples_plugins();
+        let local = running.iter().copied().filter(is_kept).collect();
+        let mut kept = self.kept.take(pod);
+        let local_scores = kept.scores(local, snapshot);
+        local_scores.update(&self.score, state, pod, snapshot, &state.scored_nodes);
+        let scores = running.into_iter().map(|at| {
+            let (plugin, weight) = &self.score[at];
+            let score = || plugin.score_all(state, pod, nodes, snapshot);
+            let measured = || state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score);
+            let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(measured);
+            plugin.normalize(state, pod, nodes, &mut scores);
+            PluginScores { plugin: plugin.name(), weight: *weight, scores }
+        });
+        let scores = scores.collect();
+        self.kept.put_back(kept, snapshot.nodes().len());
+        scores
     }
 
     /// Runs the Reserve plugins. After a rejection the caller runs Unreserve.

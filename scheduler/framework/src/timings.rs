@@ -55,6 +55,11 @@ impl Timings {
         }
     }
 
+    /// Returns true if each call of a plugin is measured.
+    pub fn samples_plugins(&self) -> bool {
+        self.samples.is_some()
+    }
+
     /// Runs one call of a plugin. Measures it in a sampled cycle.
     pub fn plugin<T>(
         &self,

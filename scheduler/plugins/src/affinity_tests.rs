@@ -12,7 +12,7 @@ fn affinity_scores(args: Value, existing: Value, spec: Value) -> Option<Vec<(Str
     cluster.place(pod("db-1", "1", existing), "n1");
     let decision = cluster.decide(&info(pod("web-1", "1", spec)), &mut CycleState::default()).unwrap();
     let found = decision.scores.iter().find(|it| it.plugin == "InterPodAffinity")?;
-    let mut scores: Vec<(String, i64)> = decision.feasible.into_iter().zip(found.scores.clone()).collect();
+    let mut scores: Vec<(String, i64)> = cluster.names(&decision).into_iter().zip(found.scores.clone()).collect();
     scores.sort();
     Some(scores)
 }
@@ -82,7 +82,7 @@ fn fitting(constraint: Value, spec: Value) -> String {
     new["metadata"]["labels"]["version"] = json!("2");
     match cluster.decide(&info(new), &mut CycleState::default()) {
         Ok(decision) => {
-            let mut names = decision.feasible;
+            let mut names = cluster.names(&decision);
             names.sort();
             names.join(" ")
         }

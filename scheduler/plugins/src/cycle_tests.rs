@@ -386,7 +386,7 @@ fn large_clusters_are_searched_in_part_and_in_turn() {
         cluster.rotation = Rotation::at(n * 120);
         let info = crate::fixture::info(pod(&format!("web-{n}"), "1", json!({})));
         let decision = cluster.decide(&info, &mut CycleState::default()).unwrap();
-        seen.push((decision.feasible[0].clone(), decision.feasible.len(), decision.evaluated));
+        seen.push((cluster.names(&decision)[0].clone(), decision.feasible.len(), decision.evaluated));
     }
     assert_eq!(seen, [("n000".into(), 120, 120), ("n120".into(), 120, 120), ("n240".into(), 120, 120)]);
 }
@@ -487,7 +487,8 @@ fn images_of_volumes_count_too() {
 /// Returns the nodes with the scores of the only Score plugin, by name.
 fn only_scores(cluster: &mut TestCluster, pod: Value) -> Vec<(String, i64)> {
     let decision = cluster.decide(&crate::fixture::info(pod), &mut CycleState::default()).unwrap();
-    let mut scores: Vec<_> = decision.feasible.into_iter().zip(decision.scores[0].scores.iter().copied()).collect();
+    let mut scores: Vec<_> =
+        cluster.names(&decision).into_iter().zip(decision.scores[0].scores.iter().copied()).collect();
     scores.sort();
     scores
 }

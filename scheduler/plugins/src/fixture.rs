@@ -141,12 +141,17 @@ impl TestCluster {
         cycle::schedule_one(profile, state, info, snapshot, nominated, rotation, random)
     }
 
+    /// Returns the names of the nodes on which the pod fits.
+    pub fn names(&self, decision: &Decision) -> Vec<String> {
+        decision.feasible.iter().map(|node| self.snapshot.nodes()[*node].name().to_owned()).collect()
+    }
+
     /// Returns a table with every plugin's normalized score of every feasible node.
     pub fn scores(&mut self, pod: Value) -> String {
         let decision = self.decide(&info(pod), &mut CycleState::default()).unwrap();
         let mut table = String::new();
         write!(table, "{:<36}", "").unwrap();
-        decision.feasible.iter().for_each(|node| write!(table, "{node:>5}").unwrap());
+        self.names(&decision).iter().for_each(|node| write!(table, "{node:>5}").unwrap());
         for plugin in &decision.scores {
             write!(table, "\n{:<32}{:>4}", plugin.plugin, format!("x{}", plugin.weight)).unwrap();
             plugin.scores.iter().for_each(|score| write!(table, "{score:>5}").unwrap());

@@ -22,22 +22,42 @@ impl Plugin for ImageLocality {
 
 impl Score for ImageLocality {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64 {
+        Wanted::of(pod, snapshot).score(node)
+    }
+
+    fn score_all(&self, _: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+        let wanted = Wanted::of(pod, snapshot);
+        nodes.iter().map(|node| wanted.score(node)).collect()
+    }
+}
+
+/// The images of a pod that some nodes have.
+struct Wanted {
+    /// Names with the fraction of nodes that have the image. The size counts by that fraction, so that one node with the image
+    /// does not attract all pods.
+    images: Vec<(String, f64)>,
+    containers: i64,
+}
+
+impl Wanted {
+    fn of(pod: &PodInfo, snapshot: &Snapshot) -> Self {
         let all_nodes = snapshot.nodes().len().max(1) as f64;
         let spec = pod.spec();
         let of_containers = spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| &c.image);
         let containers = of_containers.clone().count() as i64;
         let of_volumes = spec.volumes.iter().flatten().filter_map(|v| v.image.as_ref()).map(|image| &image.reference);
-        let mut bytes = 0;
-        for image in of_containers.chain(of_volumes) {
-            let image = with_tag(image.as_deref().unwrap_or_default());
-            if let Some(size) = node.images.get(&image) {
-                // The weight is the fraction of nodes with the image, so that one node with it does not attract all
-                // pods.
-                let spread = f64::from(snapshot.nodes_with_image(&image)) / all_nodes;
-                bytes += (*size as f64 * spread) as i64;
-            }
-        }
-        let most = MAX_CONTAINER_THRESHOLD_BYTES * containers.max(1);
+        let images = of_containers.chain(of_volumes).map(|image| with_tag(image.as_deref().unwrap_or_default()));
+        let with_spread = images.map(|image| {
+            let spread = f64::from(snapshot.nodes_with_image(&image)) / all_nodes;
+            (image, spread)
+        });
+        Self { images: with_spread.filter(|(_, spread)| *spread > 0.0).collect(), containers }
+    }
+
+    fn score(&self, node: &NodeInfo) -> i64 {
+        let sizes = self.images.iter().filter_map(|(image, spread)| Some((node.images.get(image)?, spread)));
+        let bytes: i64 = sizes.map(|(size, spread)| (*size as f64 * spread) as i64).sum();
+        let most = MAX_CONTAINER_THRESHOLD_BYTES * self.containers.max(1);
         let counted = bytes.clamp(MIN_THRESHOLD_BYTES, most);
         MAX_NODE_SCORE * (counted - MIN_THRESHOLD_BYTES) / (most - MIN_THRESHOLD_BYTES)
     }

@@ -2,82 +2,119 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/interpodaffinity.
 
+use crate::domain_tally::{DomainTally, Simulated};
 use scheduling_framework::cache::{Namespaces, NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::InterPodAffinityArgs;
+use scheduling_framework::node_judge::FilterByNumber;
+use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{AffinityTerm, PodInfo};
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
 };
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub struct InterPodAffinity {
-    pub args: InterPodAffinityArgs,
+    args: InterPodAffinityArgs,
+    /// The pods that matter to Filter, for each shape of pods.
+    required: PerShape<(), RequiredCounts>,
+    /// The points of Score, for each shape of pods.
+    preferred: PerShape<i64, PreferredPoints>,
 }
 
 const NAME: &str = "InterPodAffinity";
 const SCORE: &str = "InterPodAffinity/score";
+const AFFINITY_MISMATCH: &str = "node(s) didn't match pod affinity rules";
+const ANTI_AFFINITY_MISMATCH: &str = "node(s) didn't match pod anti-affinity rules";
+const EXISTING_MISMATCH: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// A count for each value of each topology key.
-#[derive(Clone, Debug, Default)]
-struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
-
-impl Domains {
-    fn add(&mut self, node: &NodeInfo, topology_key: &str, amount: i64) {
-        if let Some(value) = node.label(topology_key) {
-            *self.0.entry(topology_key.to_owned()).or_default().entry(value.to_owned()).or_insert(0) += amount;
-        }
-    }
-
-    fn of(&self, node: &NodeInfo, topology_key: &str) -> i64 {
-        let values = self.0.get(topology_key);
-        node.label(topology_key).and_then(|value| values?.get(value)).copied().unwrap_or(0)
-    }
-
-    fn sum(&self, node: &NodeInfo) -> i64 {
-        self.0.keys().map(|key| self.of(node, key)).sum()
-    }
-
-    /// Returns true if all counts are zero.
-    fn is_zero(&self) -> bool {
-        self.0.values().flat_map(BTreeMap::values).all(|sum| *sum == 0)
+impl InterPodAffinity {
+    pub fn new(args: InterPodAffinityArgs) -> Self {
+        Self { args, required: PerShape::default(), preferred: PerShape::default() }
     }
 }
 
-/// The counts of PreFilter.
-#[derive(Clone, Debug, Default)]
-struct Counts {
+/// The pods that Filter counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Group {
     /// Existing pods whose anti-affinity terms match the pod.
-    existing_anti_affinity: Domains,
+    ExistingAntiAffinity,
     /// Existing pods that match all affinity terms of the pod.
-    affinity: Domains,
+    Affinity,
     /// Existing pods that match an anti-affinity term of the pod.
-    anti_affinity: Domains,
+    AntiAffinity,
+}
+
+/// Calls `count` with the group and the topology key of each term for which `other` counts. Affinity terms count only if all
+/// match.
+fn count_required<'t>(
+    pod: &'t PodInfo,
+    other: &'t PodInfo,
+    namespaces: &Namespaces,
+    mut count: impl FnMut(Group, &'t str),
+) {
+    let labels = namespaces.labels(pod.namespace());
+    for term in other.required_anti_affinity.iter().filter(|term| term.matches(pod, labels)) {
+        count(Group::ExistingAntiAffinity, &term.topology_key);
+    }
+    if !requires(pod) {
+        return;
+    }
+    let labels = namespaces.labels(other.namespace());
+    if pod.required_affinity.iter().all(|term| term.matches(other, labels)) {
+        pod.required_affinity.iter().for_each(|term| count(Group::Affinity, &term.topology_key));
+    }
+    for term in pod.required_anti_affinity.iter().filter(|term| term.matches(other, labels)) {
+        count(Group::AntiAffinity, &term.topology_key);
+    }
+}
+
+fn requires(pod: &PodInfo) -> bool {
+    !(pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty())
+}
+
+#[derive(Clone)]
+struct RequiredCounts(DomainTally<Group>);
+
+impl SumOfNodes<()> for RequiredCounts {
+    fn empty(_: &PodInfo, (): &(), snapshot: &Snapshot) -> Self {
+        Self(DomainTally::new(snapshot.nodes().len()))
+    }
+
+    fn recount(&mut self, pod: &PodInfo, (): &(), snapshot: &Snapshot, node: usize) {
+        let (info, mut amounts) = (&snapshot.nodes()[node], Vec::new());
+        if requires(pod) || info.with_required_anti_affinity > 0 {
+            for other in &info.pods {
+                count_required(pod, other, snapshot.namespaces(), |group, key| amounts.push((group, key, 1)));
+            }
+        }
+        self.0.recount(snapshot, node, amounts.into_iter());
+    }
+}
+
+/// The data of PreFilter.
+#[derive(Clone)]
+struct Required {
+    counts: Arc<RequiredCounts>,
+    simulated: Simulated<Group>,
     /// True if the pod matches its own affinity terms. It may then be the first pod of its group.
     matches_itself: bool,
     namespaces: Namespaces,
 }
 
-impl Counts {
-    /// Adds `times` for each anti-affinity term of `other`, on `node`, that matches the pod.
-    fn count_existing_anti_affinity(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
-        let labels = self.namespaces.labels(pod.namespace());
-        for term in other.required_anti_affinity.iter().filter(|term| term.matches(pod, labels)) {
-            self.existing_anti_affinity.add(node, &term.topology_key, times);
-        }
+impl Required {
+    fn sum(&self, group: Group, topology_key: &str, node: &NodeInfo) -> i64 {
+        self.counts.0.sum_of(group, topology_key, node, &self.simulated)
     }
 
-    /// Adds `times` for each term of the pod that matches `other`, on `node`. Affinity terms count only if all match.
-    fn count_incoming(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
-        let labels = self.namespaces.labels(other.namespace());
-        if pod.required_affinity.iter().all(|term| term.matches(other, labels)) {
-            for term in &pod.required_affinity {
-                self.affinity.add(node, &term.topology_key, times);
-            }
-        }
-        for term in pod.required_anti_affinity.iter().filter(|term| term.matches(other, labels)) {
-            self.anti_affinity.add(node, &term.topology_key, times);
-        }
+    fn may_be_first_of_group(&self) -> bool {
+        self.matches_itself && self.counts.0.is_zero(Group::Affinity, &self.simulated)
+    }
+
+    /// Adds `times` for each term for which `other` counts on the node.
+    fn simulate(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
+        let simulated = &mut self.simulated;
+        count_required(pod, other, &self.namespaces, |group, key| simulated.add(group, key, node, times));
     }
 }
 
@@ -116,120 +153,177 @@ impl PreFilter for InterPodAffinity {
         pod: &PodInfo,
         snapshot: &Snapshot,
     ) -> Result<PreFilterResult, Rejection> {
-        let mut counts = Counts { namespaces: snapshot.namespaces().clone(), ..Counts::default() };
-        for node in snapshot.with_required_anti_affinity() {
-            node.pods.iter().for_each(|other| counts.count_existing_anti_affinity(pod, other, node, 1));
-        }
-        let nothing_required = pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty();
-        if nothing_required && counts.existing_anti_affinity.is_zero() {
+        if !requires(pod) && snapshot.with_required_anti_affinity().next().is_none() {
             return Ok(PreFilterResult::Skip);
         }
-        if !nothing_required {
-            for node in snapshot.nodes() {
-                node.pods.iter().for_each(|other| counts.count_incoming(pod, other, node, 1));
-            }
+        let (counts, simulated) = (self.required.get(pod, (), snapshot), Simulated::default());
+        if !requires(pod) && counts.0.is_zero(Group::ExistingAntiAffinity, &simulated) {
+            return Ok(PreFilterResult::Skip);
         }
-        let own_labels = snapshot.namespaces().labels(pod.namespace());
-        counts.matches_itself = pod.required_affinity.iter().all(|term| term.matches(pod, own_labels));
-        state.write(NAME, counts);
+        let (namespaces, own_labels) = (snapshot.namespaces().clone(), snapshot.namespaces().labels(pod.namespace()));
+        let matches_itself = pod.required_affinity.iter().all(|term| term.matches(pod, own_labels));
+        state.write_until_reserve(NAME, Required { counts, simulated, matches_itself, namespaces });
         Ok(PreFilterResult::AllNodes)
     }
 
     fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
-        if let Some(counts) = state.read_mut::<Counts>(NAME) {
-            counts.count_existing_anti_affinity(pod, added, node, 1);
-            counts.count_incoming(pod, added, node, 1);
+        if let Some(required) = state.read_mut::<Required>(NAME) {
+            required.simulate(pod, added, node, 1);
         }
     }
 
     fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
-        if let Some(counts) = state.read_mut::<Counts>(NAME) {
-            counts.count_existing_anti_affinity(pod, removed, node, -1);
-            counts.count_incoming(pod, removed, node, -1);
+        if let Some(required) = state.read_mut::<Required>(NAME) {
+            required.simulate(pod, removed, node, -1);
         }
     }
 }
 
 impl Filter for InterPodAffinity {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let Some(counts) = state.read::<Counts>(NAME) else { return Ok(()) };
+        let Some(required) = state.read::<Required>(NAME) else { return Ok(()) };
         let terms = &pod.required_affinity;
         let has_domains = terms.iter().all(|term| node.label(&term.topology_key).is_some());
-        let matches = terms.iter().all(|term| counts.affinity.of(node, &term.topology_key) > 0);
-        let first_of_group = counts.affinity.is_zero() && counts.matches_itself;
-        if !(has_domains && (matches || first_of_group)) {
-            return Err(Rejection::unresolvable(NAME, "node(s) didn't match pod affinity rules"));
+        let matches = || terms.iter().all(|term| required.sum(Group::Affinity, &term.topology_key, node) > 0);
+        if !(has_domains && (matches() || required.may_be_first_of_group())) {
+            return Err(Rejection::unresolvable(NAME, AFFINITY_MISMATCH));
         }
-        if pod.required_anti_affinity.iter().any(|term| counts.anti_affinity.of(node, &term.topology_key) > 0) {
-            return Err(Rejection::unschedulable(NAME, "node(s) didn't match pod anti-affinity rules"));
+        let repels = |term: &AffinityTerm| required.sum(Group::AntiAffinity, &term.topology_key, node) > 0;
+        if pod.required_anti_affinity.iter().any(repels) {
+            return Err(Rejection::unschedulable(NAME, ANTI_AFFINITY_MISMATCH));
         }
-        if counts.existing_anti_affinity.0.keys().any(|key| counts.existing_anti_affinity.of(node, key) > 0) {
-            let reason = "node(s) didn't satisfy existing pods anti-affinity rules";
-            return Err(Rejection::unschedulable(NAME, reason));
+        let counted = required.counts.0.group(Group::ExistingAntiAffinity).map(|sums| sums.topology_key.as_str());
+        let mut keys = counted.chain(required.simulated.keys(Group::ExistingAntiAffinity));
+        if keys.any(|key| required.sum(Group::ExistingAntiAffinity, key, node) > 0) {
+            return Err(Rejection::unschedulable(NAME, EXISTING_MISMATCH));
         }
         Ok(())
     }
+
+    fn by_number<'a>(
+        &'a self,
+        state: &'a CycleState,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
+        let sums = |group: Group, terms: &'a [AffinityTerm]| -> Vec<_> {
+            let of_term = |term: &'a AffinityTerm| {
+                (snapshot.topology(&term.topology_key), required.counts.0.get(group, &term.topology_key))
+            };
+            terms.iter().map(of_term).collect()
+        };
+        let affinity = sums(Group::Affinity, &pod.required_affinity);
+        let anti_affinity = sums(Group::AntiAffinity, &pod.required_anti_affinity);
+        let existing: Vec<_> = required.counts.0.group(Group::ExistingAntiAffinity).collect();
+        let may_be_first_of_group = required.may_be_first_of_group();
+        let [no_affinity, no_anti_affinity, no_existing] = [
+            Rejection::unresolvable(NAME, AFFINITY_MISMATCH),
+            Rejection::unschedulable(NAME, ANTI_AFFINITY_MISMATCH),
+            Rejection::unschedulable(NAME, EXISTING_MISMATCH),
+        ]
+        .map(Arc::new);
+        Some(Box::new(move |node| {
+            let has_domains = affinity.iter().all(|(topology, _)| topology.domain_of(node).is_some());
+            let matches = || affinity.iter().all(|(_, sums)| sums.is_some_and(|sums| sums.of_node(node) > 0));
+            if !(has_domains && (matches() || may_be_first_of_group)) {
+                return Some(no_affinity.clone());
+            }
+            if anti_affinity.iter().any(|(_, sums)| sums.is_some_and(|sums| sums.of_node(node) > 0)) {
+                return Some(no_anti_affinity.clone());
+            }
+            existing.iter().any(|sums| sums.of_node(node) > 0).then(|| no_existing.clone())
+        }))
+    }
+}
+
+/// The points of each domain for Score.
+#[derive(Clone)]
+struct PreferredPoints(DomainTally<()>);
+
+impl SumOfNodes<i64> for PreferredPoints {
+    fn empty(_: &PodInfo, _: &i64, snapshot: &Snapshot) -> Self {
+        Self(DomainTally::new(snapshot.nodes().len()))
+    }
+
+    /// The key is the weight of the required affinity of other pods.
+    fn recount(&mut self, pod: &PodInfo, hard_weight: &i64, snapshot: &Snapshot, node: usize) {
+        let (info, mut amounts) = (&snapshot.nodes()[node], Vec::new());
+        if prefers(pod) || info.with_affinity > 0 {
+            for other in &info.pods {
+                score_pair(*hard_weight, (pod, other), snapshot, |key, weight| amounts.push(((), key, weight)));
+            }
+        }
+        self.0.recount(snapshot, node, amounts.into_iter());
+    }
+}
+
+fn prefers(pod: &PodInfo) -> bool {
+    !(pod.preferred_affinity.is_empty() && pod.preferred_anti_affinity.is_empty())
 }
 
 impl PreScore for InterPodAffinity {
     fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
-        let prefers = !(pod.preferred_affinity.is_empty() && pod.preferred_anti_affinity.is_empty());
-        if self.args.ignore_preferred_terms_of_existing_pods && !prefers {
+        if self.args.ignore_preferred_terms_of_existing_pods && !prefers(pod) {
             return PreScoreResult::Skip;
         }
-        let (mut points, hard_weight) = (Domains::default(), i64::from(self.args.hard_pod_affinity_weight));
-        let mut count = |node: &NodeInfo| {
-            for other in &node.pods {
-                score_pair(&mut points, hard_weight, (pod, other), node, snapshot);
-            }
-        };
-        if prefers {
-            snapshot.nodes().iter().for_each(|node| count(node));
-        } else {
-            snapshot.with_affinity().for_each(|node| count(node));
+        if !prefers(pod) && snapshot.with_affinity().next().is_none() {
+            return PreScoreResult::Skip;
         }
+        let points = self.preferred.get(pod, i64::from(self.args.hard_pod_affinity_weight), snapshot);
         if points.0.is_empty() {
             return PreScoreResult::Skip;
         }
-        state.write(SCORE, points);
+        state.write_until_reserve(SCORE, points);
         PreScoreResult::Score
     }
 }
 
-/// Adds the points of a pair of pods to the domains of `node`, where `other` is: for the preferences of both pods, and
-/// `hard_weight` for each required affinity of `other`.
-fn score_pair(
-    points: &mut Domains,
+/// Calls `add` with the topology key and the points of each term that makes one of two pods want to be near `other`, or far
+/// from it: for the preferences of both pods, and `hard_weight` for each required affinity of `other`.
+fn score_pair<'t>(
     hard_weight: i64,
-    (pod, other): (&PodInfo, &PodInfo),
-    node: &NodeInfo,
+    (pod, other): (&'t PodInfo, &'t PodInfo),
     snapshot: &Snapshot,
+    mut add: impl FnMut(&'t str, i64),
 ) {
-    let mut add = |term: &AffinityTerm, of: &PodInfo, weight: i64| {
+    let mut add_if_matching = |term: &'t AffinityTerm, of: &PodInfo, weight: i64| {
         if term.matches(of, snapshot.namespaces().labels(of.namespace())) {
-            points.add(node, &term.topology_key, weight);
+            add(&term.topology_key, weight);
         }
     };
     for (weight, term) in &pod.preferred_affinity {
-        add(term, other, *weight);
+        add_if_matching(term, other, *weight);
     }
     for (weight, term) in &pod.preferred_anti_affinity {
-        add(term, other, -weight);
+        add_if_matching(term, other, -weight);
     }
     for term in other.required_affinity.iter().filter(|_| hard_weight > 0) {
-        add(term, pod, hard_weight);
+        add_if_matching(term, pod, hard_weight);
     }
     for (weight, term) in &other.preferred_affinity {
-        add(term, pod, *weight);
+        add_if_matching(term, pod, *weight);
     }
     for (weight, term) in &other.preferred_anti_affinity {
-        add(term, pod, -weight);
+        add_if_matching(term, pod, -weight);
     }
 }
 
 impl Score for InterPodAffinity {
     fn score(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        state.read::<Domains>(SCORE).map_or(0, |points| points.sum(node))
+        let Some(points) = state.read::<Arc<PreferredPoints>>(SCORE) else { return 0 };
+        let simulated = Simulated::default();
+        points.0.group(()).map(|sums| points.0.sum_of((), &sums.topology_key, node, &simulated)).sum()
+    }
+
+    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], _: &Snapshot) -> Vec<i64> {
+        let mut scores = vec![0; nodes.len()];
+        for sums in state.read::<Arc<PreferredPoints>>(SCORE).iter().flat_map(|points| points.0.group(())) {
+            for (score, node) in scores.iter_mut().zip(&state.scored_nodes) {
+                *score += sums.of_node(*node);
+            }
+        }
+        scores
     }
 
     /// Scales the range from the lowest to the highest score to 0 to 100. Scores may be negative.

@@ -6,6 +6,7 @@
 pub mod default_binder;
 pub mod default_preemption;
 pub mod default_selector;
+pub mod domain_tally;
 pub mod dynamic_resources;
 pub mod gang_scheduling;
 pub mod image_locality;
@@ -123,7 +124,7 @@ fn add_scored(registry: &mut Registry) {
         made(plugin, |p, points| points.pre_filter(p).filter(p).score(p).sign(p))
     });
     registry.add("InterPodAffinity", |args| {
-        let plugin = inter_pod_affinity::InterPodAffinity { args: args::of(args)? };
+        let plugin = inter_pod_affinity::InterPodAffinity::new(args::of(args)?);
         made(plugin, |p, points| points.pre_filter(p).filter(p).pre_score(p).score(p).sign(p))
     });
     registry.add("NodeResourcesBalancedAllocation", |args| {

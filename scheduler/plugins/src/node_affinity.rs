@@ -76,6 +76,10 @@ impl Filter for NodeAffinity {
         let matches = node.node.as_ref().is_some_and(|node| node_selector::required_matches(pod.spec(), node));
         if matches { Ok(()) } else { Err(Rejection::unresolvable(NAME, MISMATCH)) }
     }
+
+    fn is_local(&self, _state: &CycleState) -> bool {
+        true
+    }
 }
 
 impl PreScore for NodeAffinity {
@@ -91,6 +95,10 @@ impl Score for NodeAffinity {
         let terms = self.added_preferred.iter().chain(preferred(pod));
         let matching = terms.filter(|term| node_selector::term_matches(&term.preference, node));
         matching.map(|term| i64::from(term.weight)).sum()
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

@@ -27,4 +27,8 @@ impl Filter for NodeName {
         }
         Err(Rejection::unresolvable(NAME, "node(s) didn't match the requested node name"))
     }
+
+    fn is_local(&self, _state: &CycleState) -> bool {
+        true
+    }
 }

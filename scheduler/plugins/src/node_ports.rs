@@ -40,4 +40,8 @@ impl Filter for NodePorts {
         }
         Ok(())
     }
+
+    fn is_local(&self, _state: &CycleState) -> bool {
+        true
+    }
 }

@@ -53,6 +53,10 @@ impl Score for NodeResourcesBalancedAllocation {
         let [before, after] = self.counted.with_requests(pod, node).map(|uses| balance(&uses));
         MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
     }
+
+    fn is_local(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

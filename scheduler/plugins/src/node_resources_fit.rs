@@ -113,10 +113,19 @@ impl Filter for NodeResourcesFit {
         let resolvable = !missing.iter().any(|(_, never)| *never);
         Err(Rejection { plugin: NAME, resolvable, reasons: missing.into_iter().map(|(reason, _)| reason).collect() })
     }
+
+    /// Devices may back a resource of the pod. That is not a matter of the node alone.
+    fn is_local(&self, state: &CycleState) -> bool {
+        state.read::<Backed>(BACKED).is_none()
+    }
 }
 
 impl Score for NodeResourcesFit {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         self.strategy.score(&self.counted.with_assumed(pod, node))
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 }

@@ -42,4 +42,8 @@ impl Filter for NodeUnschedulable {
         }
         Err(Rejection::unresolvable(NAME, "node(s) were unschedulable"))
     }
+
+    fn is_local(&self, _state: &CycleState) -> bool {
+        true
+    }
 }

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/plugins/podtopologyspread.
 
 use crate::default_selector::Workloads;
+use crate::domain_tally::{DomainTally, Simulated};
 use crate::taint_toleration::untolerated;
 use component_helpers::scheduling::node_selector;
 use proto::Kind;
@@ -11,12 +12,14 @@ use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
 use scheduling_framework::cache::{NodeInfo, Snapshot, node_info};
 use scheduling_framework::configuration::args::{PodTopologySpreadArgs, pod_topology_spread};
+use scheduling_framework::node_judge::FilterByNumber;
+use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{PodInfo, with_label_keys};
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
 };
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub struct PodTopologySpread {
     workloads: Workloads,
@@ -24,6 +27,10 @@ pub struct PodTopologySpread {
     defaults: Vec<TopologySpreadConstraint>,
     /// True if the defaults are Kubernetes' own. Then nodes without a topology key get points all the same.
     are_system_defaults: bool,
+    /// Matching pods for Filter, for each shape of pods.
+    required: PerShape<Constraints, RequiredCounts>,
+    /// Matching pods for Score, for each shape of pods.
+    preferred: PerShape<Constraints, PreferredCounts>,
 }
 
 const NAME: &str = "PodTopologySpread";
@@ -33,7 +40,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const MISMATCH: &str = "node(s) didn't match pod topology spread constraints";
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Constraint {
     max_skew: i64,
     topology_key: String,
@@ -90,15 +97,74 @@ fn has_all_keys(node: &NodeInfo, constraints: &[Constraint]) -> bool {
     constraints.iter().all(|constraint| node.label(&constraint.topology_key).is_some())
 }
 
-/// Each required constraint with its number of matching pods by domain.
+/// Some constraints of a pod.
+#[derive(Clone, Debug, PartialEq)]
+struct Constraints {
+    all: Arc<[Constraint]>,
+    /// True if a node without one of the topology keys counts for none of them.
+    need_all_keys: bool,
+}
+
+impl Constraints {
+    fn count_node(&self, node: &NodeInfo) -> bool {
+        !self.need_all_keys || has_all_keys(node, &self.all)
+    }
+
+    /// Returns the matching pods on a node for each constraint, by its place and key. Hostnames are left out if `wanted`
+    /// rejects them.
+    fn matching<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        node: &'a NodeInfo,
+        wanted: fn(&Constraint) -> bool,
+    ) -> impl Iterator<Item = (usize, &'a str, i64)> {
+        let counted = self.all.iter().enumerate().filter(move |(_, constraint)| {
+            self.count_node(node) && wanted(constraint) && constraint.counts_node(pod, node)
+        });
+        counted.map(|(at, constraint)| (at, constraint.topology_key.as_str(), constraint.matching(pod, node)))
+    }
+}
+
+/// The matching pods of each required constraint, by its place.
 #[derive(Clone)]
-struct Required(Vec<(Constraint, BTreeMap<String, i64>)>);
+struct RequiredCounts(DomainTally<usize>);
+
+impl SumOfNodes<Constraints> for RequiredCounts {
+    fn empty(_: &PodInfo, _: &Constraints, snapshot: &Snapshot) -> Self {
+        Self(DomainTally::new(snapshot.nodes().len()))
+    }
+
+    fn recount(&mut self, pod: &PodInfo, constraints: &Constraints, snapshot: &Snapshot, node: usize) {
+        self.0.recount(snapshot, node, constraints.matching(pod, &snapshot.nodes()[node], |_| true));
+    }
+}
+
+/// The data of PreFilter.
+#[derive(Clone)]
+struct Required {
+    constraints: Constraints,
+    counts: Arc<RequiredCounts>,
+    simulated: Simulated<usize>,
+}
+
+impl Required {
+    /// Returns the largest number of matching pods that a domain may have before the pod comes.
+    fn limit(&self, at: usize, pod: &PodInfo) -> i64 {
+        let constraint = &self.constraints.all[at];
+        let (domains, least) = self.counts.0.least(at, &constraint.topology_key, &self.simulated);
+        // With fewer domains than `minDomains`, the least count is zero.
+        let least = if (domains as i64) < constraint.min_domains { 0 } else { least.unwrap_or(i64::MAX) };
+        let itself = i64::from(constraint.selector.matches(pod.labels()));
+        least.saturating_add(constraint.max_skew).saturating_sub(itself)
+    }
+}
 
 impl PodTopologySpread {
     pub fn new(args: PodTopologySpreadArgs, workloads: Workloads) -> Self {
         let are_system_defaults = args.defaulting_type == pod_topology_spread::SYSTEM;
         let defaults = if are_system_defaults { system_defaults() } else { args.default_constraints };
-        Self { workloads, defaults, are_system_defaults }
+        let (required, preferred) = (PerShape::default(), PerShape::default());
+        Self { workloads, defaults, are_system_defaults, required, preferred }
     }
 
     pub fn has_default_constraints(&self) -> bool {
@@ -181,78 +247,115 @@ impl PreFilter for PodTopologySpread {
         if constraints.is_empty() {
             return Ok(PreFilterResult::Skip);
         }
-        let mut counts: Vec<BTreeMap<String, i64>> = vec![BTreeMap::new(); constraints.len()];
         // A node without one of the topology keys is in no domain.
-        for node in snapshot.nodes().iter().filter(|node| has_all_keys(node, &constraints)) {
-            for (constraint, counts) in constraints.iter().zip(&mut counts) {
-                if let (true, Some(domain)) = (constraint.counts_node(pod, node), node.label(&constraint.topology_key))
-                {
-                    *counts.entry(domain.to_owned()).or_insert(0) += constraint.matching(pod, node);
-                }
-            }
-        }
-        state.write(NAME, Required(constraints.into_iter().zip(counts).collect()));
+        let constraints = Constraints { all: constraints.into(), need_all_keys: true };
+        let counts = self.required.get(pod, constraints.clone(), snapshot);
+        state.write_until_reserve(NAME, Required { constraints, counts, simulated: Simulated::default() });
         Ok(PreFilterResult::AllNodes)
     }
 
     fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
-        add_to_counts(state, pod, added, node, 1);
+        simulate(state, pod, added, node, 1);
     }
 
     fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
-        add_to_counts(state, pod, removed, node, -1);
+        simulate(state, pod, removed, node, -1);
     }
 }
 
 /// Adds `change` to the counts for another pod on the node.
-fn add_to_counts(state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, change: i64) {
-    let Some(Required(all)) = state.read_mut::<Required>(NAME) else { return };
-    if all.iter().any(|(constraint, _)| node.label(&constraint.topology_key).is_none()) {
+fn simulate(state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, change: i64) {
+    let Some(Required { constraints, simulated, .. }) = state.read_mut::<Required>(NAME) else { return };
+    if !constraints.count_node(node) {
         return;
     }
-    for (constraint, counts) in all {
-        if let (true, Some(domain)) = (constraint.counts_node(pod, node), node.label(&constraint.topology_key))
-            && constraint.counts_pod(pod, other)
-        {
-            *counts.entry(domain.to_owned()).or_insert(0) += change;
+    for (at, constraint) in constraints.all.iter().enumerate() {
+        if constraint.counts_node(pod, node) && constraint.counts_pod(pod, other) {
+            simulated.add(at, &constraint.topology_key, node, change);
         }
     }
 }
 
 impl Filter for PodTopologySpread {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let Some(Required(constraints)) = state.read::<Required>(NAME) else { return Ok(()) };
-        for (constraint, counts) in constraints {
-            let Some(domain) = node.label(&constraint.topology_key) else {
+        let Some(required) = state.read::<Required>(NAME) else { return Ok(()) };
+        for (at, constraint) in required.constraints.all.iter().enumerate() {
+            if node.label(&constraint.topology_key).is_none() {
                 return Err(Rejection::unresolvable(NAME, MISSING_LABEL));
-            };
-            let itself = i64::from(constraint.selector.matches(pod.labels()));
-            let least = counts.values().copied().min().unwrap_or(i64::MAX);
-            // With fewer domains than `minDomains`, the least count is zero.
-            let least = if (counts.len() as i64) < constraint.min_domains { 0 } else { least };
-            let here = counts.get(domain).copied().unwrap_or(0);
-            if (here + itself).saturating_sub(least) > constraint.max_skew {
+            }
+            let here = required.counts.0.sum_of(at, &constraint.topology_key, node, &required.simulated);
+            if here > required.limit(at, pod) {
                 return Err(Rejection::unschedulable(NAME, MISMATCH));
             }
         }
         Ok(())
     }
+
+    fn by_number<'a>(
+        &'a self,
+        state: &'a CycleState,
+        pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
+        let limits = required.constraints.all.iter().enumerate().map(|(at, constraint)| {
+            let key = &constraint.topology_key;
+            (snapshot.topology(key), required.counts.0.get(at, key), required.limit(at, pod))
+        });
+        let limits: Vec<_> = limits.collect();
+        let [missing_label, mismatch] =
+            [Rejection::unresolvable(NAME, MISSING_LABEL), Rejection::unschedulable(NAME, MISMATCH)].map(Arc::new);
+        Some(Box::new(move |node| {
+            for (topology, sums, limit) in &limits {
+                let Some(domain) = topology.domain_of(node) else { return Some(missing_label.clone()) };
+                if sums.map_or(0, |sums| sums.of_domain(domain)) > *limit {
+                    return Some(mismatch.clone());
+                }
+            }
+            None
+        }))
+    }
 }
 
-/// The counts of PreScore.
+/// The matching pods of each preferred constraint, by its place: of a domain, or for the hostname of each node.
+#[derive(Clone)]
+struct PreferredCounts {
+    of_domains: DomainTally<usize>,
+    /// Empty for a constraint with another topology key.
+    of_nodes: Vec<Vec<i64>>,
+}
+
+fn is_hostname(constraint: &Constraint) -> bool {
+    constraint.topology_key == HOSTNAME
+}
+
+impl SumOfNodes<Constraints> for PreferredCounts {
+    fn empty(_: &PodInfo, constraints: &Constraints, snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes().len();
+        let of_constraint = |constraint: &Constraint| vec![0; if is_hostname(constraint) { nodes } else { 0 }];
+        Self { of_domains: DomainTally::new(nodes), of_nodes: constraints.all.iter().map(of_constraint).collect() }
+    }
+
+    fn recount(&mut self, pod: &PodInfo, constraints: &Constraints, snapshot: &Snapshot, node: usize) {
+        let info = &snapshot.nodes()[node];
+        self.of_domains.recount(snapshot, node, constraints.matching(pod, info, |constraint| !is_hostname(constraint)));
+        for (constraint, counts) in constraints.all.iter().zip(&mut self.of_nodes) {
+            if let Some(count) = counts.get_mut(node) {
+                *count = constraint.matching(pod, info);
+            }
+        }
+    }
+}
+
+/// The data of PreScore.
 #[derive(Clone)]
 struct Preferred {
-    /// Constraints with the weight of their topology and the pods by domain. For the hostname, Score counts the pods.
-    constraints: Vec<(Constraint, f64, BTreeMap<String, i64>)>,
-    /// True if nodes without all topology keys get no points.
-    needs_all_keys: bool,
-}
-
-impl Preferred {
-    fn ignores(&self, node: &NodeInfo) -> bool {
-        self.needs_all_keys
-            && self.constraints.iter().any(|(constraint, ..)| node.label(&constraint.topology_key).is_none())
-    }
+    constraints: Constraints,
+    counts: Arc<PreferredCounts>,
+    /// Weight of each constraint's topology.
+    weights: Vec<f64>,
+    /// False for the nodes that get no points because they lack a topology key, in the order of the scored nodes.
+    counted: Vec<bool>,
 }
 
 impl PreScore for PodTopologySpread {
@@ -261,38 +364,31 @@ impl PreScore for PodTopologySpread {
         state: &mut CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[&NodeInfo],
+        _nodes: &[&NodeInfo],
     ) -> PreScoreResult {
         let own = pod.spec().topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty());
-        let needs_all_keys = own || !self.are_system_defaults;
+        let need_all_keys = own || !self.are_system_defaults;
         let constraints = self.constraints_of(pod, "ScheduleAnyway");
         if constraints.is_empty() {
             return PreScoreResult::Skip;
         }
-        let counts_at_all = |node: &NodeInfo| !needs_all_keys || has_all_keys(node, &constraints);
-        let scored: Vec<&&NodeInfo> = nodes.iter().filter(|node| counts_at_all(node)).collect();
-        // A node without one of the topology keys counts for no constraint, as in PreFilter.
-        let inside: Vec<&NodeInfo> =
-            snapshot.nodes().iter().filter(|node| counts_at_all(node)).map(|node| &**node).collect();
-        let weigh = |constraint: Constraint| {
-            let mut counts = BTreeMap::new();
-            if constraint.topology_key == HOSTNAME {
-                return (constraint, weight(scored.len()), counts);
+        let constraints = Constraints { all: constraints.into(), need_all_keys };
+        let topologies: Vec<_> = constraints.all.iter().map(|one| snapshot.topology(&one.topology_key)).collect();
+        let has_keys = |node: &usize| topologies.iter().all(|topology| topology.domain_of(*node).is_some());
+        let counted: Vec<bool> = state.scored_nodes.iter().map(|node| !need_all_keys || has_keys(node)).collect();
+        let scored = || state.scored_nodes.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(node, _)| *node);
+        let weights = constraints.all.iter().zip(&topologies).map(|(constraint, topology)| {
+            if is_hostname(constraint) {
+                return weight(scored().count());
             }
             // Scored nodes without the topology key are one more domain.
-            for node in &scored {
-                counts.insert(node.label(&constraint.topology_key).unwrap_or_default().to_owned(), 0);
-            }
-            let size = counts.len();
-            for node in inside.iter().filter(|node| constraint.counts_node(pod, node)) {
-                if let Some(count) = node.label(&constraint.topology_key).and_then(|domain| counts.get_mut(domain)) {
-                    *count += constraint.matching(pod, node);
-                }
-            }
-            (constraint, weight(size), counts)
-        };
-        let constraints = constraints.into_iter().map(weigh).collect();
-        state.write(SCORE, Preferred { constraints, needs_all_keys });
+            let mut is_seen = vec![false; topology.domains() + 1];
+            scored().for_each(|node| is_seen[topology.domain_of(node).unwrap_or(topology.domains())] = true);
+            weight(is_seen.into_iter().filter(|seen| *seen).count())
+        });
+        let weights = weights.collect();
+        let counts = self.preferred.get(pod, constraints.clone(), snapshot);
+        state.write_until_reserve(SCORE, Preferred { constraints, counts, weights, counted });
         PreScoreResult::Score
     }
 }
@@ -302,33 +398,64 @@ fn weight(domains: usize) -> f64 {
     ((domains + 2) as f64).ln()
 }
 
+impl Preferred {
+    /// Returns the weighted number of matching pods, of a constraint's `count` after the other.
+    fn total(&self, count: impl Fn(usize, &Constraint) -> Option<i64>) -> i64 {
+        let mut total = 0.0;
+        for (at, (constraint, weight)) in self.constraints.all.iter().zip(&self.weights).enumerate() {
+            if let Some(count) = count(at, constraint) {
+                // With a larger `maxSkew`, small differences have less effect.
+                total += count as f64 * weight + (constraint.max_skew - 1) as f64;
+            }
+        }
+        total.round() as i64
+    }
+}
+
 impl Score for PodTopologySpread {
     /// Returns the weighted number of matching pods in the node's domains. `normalize` reverses it: fewer pods are
     /// better.
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let Some(preferred) = state.read::<Preferred>(SCORE) else { return 0 };
-        if preferred.ignores(node) {
+        if !preferred.constraints.count_node(node) {
             return 0;
         }
-        let mut total = 0.0;
-        for (constraint, weight, counts) in &preferred.constraints {
-            let Some(domain) = node.label(&constraint.topology_key) else { continue };
-            let count = match constraint.topology_key == HOSTNAME {
+        preferred.total(|at, constraint| {
+            node.label(&constraint.topology_key)?;
+            Some(match is_hostname(constraint) {
                 true => constraint.matching(pod, node),
-                false => counts.get(domain).copied().unwrap_or(0),
-            };
-            // With a larger `maxSkew`, small differences have less effect.
-            total += count as f64 * weight + (constraint.max_skew - 1) as f64;
-        }
-        total.round() as i64
+                false => {
+                    let simulated = Simulated::default();
+                    preferred.counts.of_domains.sum_of(at, &constraint.topology_key, node, &simulated)
+                }
+            })
+        })
     }
 
-    fn normalize(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], scores: &mut [i64]) {
-        let Some(preferred) = state.read::<Preferred>(SCORE) else { return };
-        let counted: Vec<bool> = nodes.iter().map(|node| !preferred.ignores(node)).collect();
-        let of_counted = || scores.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(score, _)| *score);
+    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+        let Some(preferred) = state.read::<Preferred>(SCORE) else { return vec![0; nodes.len()] };
+        let of_constraints = preferred.constraints.all.iter().enumerate().map(|(at, constraint)| {
+            let key = &constraint.topology_key;
+            (snapshot.topology(key), preferred.counts.of_domains.get(at, key), &preferred.counts.of_nodes[at])
+        });
+        let of_constraints: Vec<_> = of_constraints.collect();
+        let count = |node: usize, at: usize, constraint: &Constraint| {
+            let (topology, sums, of_nodes) = &of_constraints[at];
+            let domain = topology.domain_of(node)?;
+            Some(if is_hostname(constraint) { of_nodes[node] } else { sums.map_or(0, |sums| sums.of_domain(domain)) })
+        };
+        let of_node = |(node, counted): (&usize, &bool)| match counted {
+            true => preferred.total(|at, constraint| count(*node, at, constraint)),
+            false => 0,
+        };
+        state.scored_nodes.iter().zip(&preferred.counted).map(of_node).collect()
+    }
+
+    fn normalize(&self, state: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+        let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
+        let of_counted = || scores.iter().zip(counted).filter(|(_, counted)| **counted).map(|(score, _)| *score);
         let (least, most) = (of_counted().min().unwrap_or(0), of_counted().max().unwrap_or(0));
-        for (score, counted) in scores.iter_mut().zip(&counted) {
+        for (score, counted) in scores.iter_mut().zip(counted) {
             *score = match (counted, most) {
                 (false, _) => 0,
                 (true, 0) => MAX_NODE_SCORE,

@@ -41,6 +41,10 @@ impl Filter for TaintToleration {
             None => Ok(()),
         }
     }
+
+    fn is_local(&self, _state: &CycleState) -> bool {
+        true
+    }
 }
 
 fn is_prefer_no_schedule(taint: &Taint) -> bool {
@@ -53,6 +57,10 @@ impl Score for TaintToleration {
         let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
         let tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
         node.taints().iter().filter(|taint| is_prefer_no_schedule(taint) && !tolerated(taint)).count() as i64
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

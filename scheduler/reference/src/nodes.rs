@@ -61,10 +61,8 @@ pub fn lacks_features(pod: &Pod, node: &Node) -> Option<Rejection> {
         container.restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers")
     });
     let shares_network = spec.host_network == Some(true) && spec.host_users == Some(false);
-    let needed = [
-        ("RestartAllContainersOnContainerExits", restarts_all),
-        ("UserNamespacesHostNetworkSupport", shares_network),
-    ];
+    let needed =
+        [("RestartAllContainersOnContainerExits", restarts_all), ("UserNamespacesHostNetworkSupport", shares_network)];
     let declared = node.status.as_ref().and_then(|status| status.declared_features.clone()).unwrap_or_default();
     let missing: Vec<&str> = needed
         .into_iter()

@@ -41,7 +41,7 @@ pub async fn schedule_one(
     let candidates = cycle::pre_filter(profile, state, pod, snapshot)?;
     let (began, mut found) = (state.timings.begin(), None);
     if let Some(node) = cycle::nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
-        let mut search = Search::of_one(node);
+        let mut search = Search::of_one(snapshot, node);
         match extenders.filter(pod, &mut search).await {
             Ok(()) => found = Some(search).filter(|search| !search.feasible.is_empty()),
             Err(error) => tracing::warn!(pod = pod.key, error, "the nominated node was not evaluated"),
@@ -57,11 +57,11 @@ pub async fn schedule_one(
         }
     };
     state.timings.end(began, Point::Filter, search.code());
-    let search = search.or_no_fit(snapshot)?;
-    let feasible = search.nodes();
-    let mut scores = cycle::score(profile, state, pod, snapshot, &feasible);
-    if feasible.len() > 1 {
-        scores.extend(extenders.prioritize(pod, &feasible).await);
+    let search = search.or_no_fit()?;
+    let mut scores = cycle::score(profile, state, pod, &search);
+    state.end_search();
+    if search.feasible.len() > 1 {
+        scores.extend(extenders.prioritize(pod, &search.nodes()).await);
     }
-    Ok(cycle::choose(profile, &feasible, search, scores, rotation, random))
+    Ok(cycle::choose(profile, search, scores, rotation, random))
 }

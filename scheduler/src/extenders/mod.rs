@@ -74,7 +74,7 @@ impl Extenders {
             for ((node, reason), resolvable) in verdict.failed.into_iter().map(|f| (f, true)).chain(unresolvable) {
                 rejections.insert(node, Rejection { plugin: EXTENDER, resolvable, reasons: vec![reason.into()] });
             }
-            search.feasible.retain(|node| verdict.passed.contains(node.name()));
+            search.retain(|node| verdict.passed.contains(node));
         }
         if search.feasible.len() != before {
             search.diagnosis.plugins.insert(EXTENDER);

@@ -183,8 +183,8 @@ async fn priorities_are_scaled_and_weighted_and_failures_add_nothing() {
     let mut world = World::new(&extenders, &answers);
     let decision = world.decide(&info(pod()), &mut CycleState::default()).await.unwrap();
     let extended = decision.scores.last().unwrap();
-    let by_node: BTreeMap<&str, i64> =
-        decision.feasible.iter().map(String::as_str).zip(extended.scores.iter().copied()).collect();
+    let nodes = world.cluster.names(&decision);
+    let by_node: BTreeMap<&str, i64> = nodes.iter().map(String::as_str).zip(extended.scores.iter().copied()).collect();
     assert_eq!(by_node, BTreeMap::from([("n1", 50), ("n2", 0), ("n3", 200)]));
     assert_eq!((extended.plugin, extended.weight, decision.node.as_str()), (EXTENDER, 1, "n3"));
 }

@@ -16,6 +16,7 @@ mod scrape;
 mod lists;
 mod watches;
 mod workloads;
+mod cycles;
 mod fleet;
 mod nodes;
 mod controllers;
@@ -109,6 +110,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
     Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
     Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+    Scenario { name: "cycles", run: |bench| Box::pin(cycles::run(bench)) },
     Scenario { name: "controllers", run: |bench| Box::pin(controllers::run(bench)) },
     Scenario { name: "nodes", run: |bench| Box::pin(nodes::run(bench)) },
     Scenario { name: "simulated", run: |bench| Box::pin(simulated::run(bench)) },

@@ -2,13 +2,17 @@
 //!
 //! Corresponds to pkg/scheduler/backend/cache.
 
+pub mod generation;
+pub mod changes;
 pub mod namespaces;
 pub mod node_info;
+pub mod topology;
 pub mod snapshot;
 
 pub use namespaces::Namespaces;
 pub use node_info::NodeInfo;
 pub use snapshot::Snapshot;
+pub use topology::Topology;
 
 use crate::pod_info::PodInfo;
 use proto::Kind;
@@ -57,9 +61,27 @@ impl Cache {
 
     /// Adds or updates a bound pod. Confirms an assumed pod, or corrects its node. Returns the former state of the pod.
     pub fn set_pod(&mut self, info: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
+        if let Some(old) = self.replace_in_place(&info) {
+            return Some(old);
+        }
         let old = self.remove_pod(info.uid());
         self.place(info.node_name().to_owned(), info, false);
         old
+    }
+
+    /// Replaces a pod that stays on its node and counts there as before. The node keeps its generation, so that what was
+    /// kept about it stays valid when a binding is confirmed or a status changes.
+    fn replace_in_place(&mut self, info: &Arc<PodInfo>) -> Option<Arc<PodInfo>> {
+        let placed = self.pods.get_mut(info.uid()).filter(|placed| placed.node == info.node_name())?;
+        let node = self.nodes.get_mut(&placed.node)?;
+        if !node.pod(info.uid()).is_some_and(|old| old.counts_as(info)) {
+            return None;
+        }
+        placed.assumed = false;
+        if !self.changed.contains(&placed.node) {
+            self.changed.insert(placed.node.clone());
+        }
+        Arc::make_mut(node).replace_pod(info.clone())
     }
 
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
@@ -127,7 +149,9 @@ impl Cache {
         if !self.changed.contains(node) {
             self.changed.insert(node.to_owned());
         }
-        Arc::make_mut(self.nodes.entry(node.to_owned()).or_default())
+        let info = Arc::make_mut(self.nodes.entry(node.to_owned()).or_default());
+        info.counted_generation = generation::next();
+        info
     }
 
     fn drop_if_empty(&mut self, node: &str) {

@@ -21,6 +21,11 @@ impl Namespaces {
         self.0.iter()
     }
 
+    /// Returns true if both are one map, or equal ones.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self == other
+    }
+
     pub fn set(&mut self, namespace: &Namespace) {
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
         if self.0.get(namespace.name()) != Some(&labels) {

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct NodeInfo {
     /// `None` while only pods of the node are known.
     pub node: Option<Arc<Node>>,
+    /// Number of what filters, scores and counts read of the node and its pods. It stays when only a status changes.
+    pub counted_generation: u64,
     pub allocatable: Resources,
     /// Pods sorted by uid.
     pub pods: Vec<Arc<PodInfo>>,
@@ -86,6 +88,17 @@ impl NodeInfo {
         self.with_required_anti_affinity += u32::from(!pod.required_anti_affinity.is_empty());
         self.pods.insert(at, pod);
         self.generation = next_generation();
+    }
+
+    pub fn pod(&self, uid: &str) -> Option<&Arc<PodInfo>> {
+        self.pods.binary_search_by(|pod| pod.uid().cmp(uid)).ok().map(|at| &self.pods[at])
+    }
+
+    /// Replaces a pod by one that counts as much. Returns the former one.
+    pub fn replace_pod(&mut self, pod: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
+        let at = self.pods.binary_search_by(|other| other.uid().cmp(pod.uid())).ok()?;
+        self.generation = next_generation();
+        Some(std::mem::replace(&mut self.pods[at], pod))
     }
 
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {

@@ -2,6 +2,8 @@
 //!
 //! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
 
+use crate::cache::changes::Changes;
+use crate::cache::topology::{Topologies, Topology};
 use crate::cache::{Namespaces, NodeInfo};
 use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +13,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
+    /// Generation of each node, beside each other because every cycle reads many.
+    generations: Vec<u64>,
     index: BTreeMap<String, usize>,
     /// Indices of nodes that have pods with affinity or anti-affinity.
     with_affinity: BTreeSet<usize>,
@@ -19,6 +23,8 @@ pub struct Snapshot {
     /// Number of nodes that have each image.
     image_nodes: BTreeMap<String, u32>,
     namespaces: Namespaces,
+    topologies: Topologies,
+    changes: Changes,
 }
 
 /// Returns the region and zone of a node; empty without the labels.
@@ -30,6 +36,26 @@ pub fn zone(node: &Node) -> (String, String) {
 impl Snapshot {
     pub fn nodes(&self) -> &[Arc<NodeInfo>] {
         &self.nodes
+    }
+
+    pub fn generations(&self) -> &[u64] {
+        &self.generations
+    }
+
+    /// Returns the version of this state, for `changed_since`.
+    pub fn version(&self) -> u64 {
+        self.changes.version()
+    }
+
+    /// Returns the numbers of the nodes that have changed since a version, perhaps several times; `None` if that is not
+    /// known. Then everything may have changed, the numbers too.
+    pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = usize>> {
+        self.changes.since(version)
+    }
+
+    /// Returns the domains of all nodes for a topology key.
+    pub fn topology(&self, key: &str) -> Arc<Topology> {
+        self.topologies.get(key, &self.nodes)
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<NodeInfo>> {
@@ -58,7 +84,10 @@ impl Snapshot {
     }
 
     pub fn set_namespaces(&mut self, namespaces: Namespaces) {
-        self.namespaces = namespaces;
+        if !self.namespaces.is_same(&namespaces) {
+            self.namespaces = namespaces;
+            self.changes.restart();
+        }
     }
 
     /// Orders the nodes by taking one of each zone in turn, so that the first nodes are in different zones. Within a
@@ -77,7 +106,8 @@ impl Snapshot {
                 Some(info) => {
                     self.index.insert(info.name().to_owned(), self.nodes.len());
                     self.nodes.push(Arc::default());
-                    self.replace(info);
+                    self.generations.push(info.counted_generation);
+                    self.put(info);
                     true
                 }
                 None => false,
@@ -87,13 +117,23 @@ impl Snapshot {
 
     /// Replaces the former state of a node.
     pub fn replace(&mut self, info: Arc<NodeInfo>) {
-        let Some(&at) = self.index.get(info.name()) else { return };
+        let generation = info.counted_generation;
+        if let Some(at) = self.put(info).filter(|at| self.generations[*at] != generation) {
+            self.generations[at] = generation;
+            self.changes.record(at, self.nodes.len());
+        }
+    }
+
+    /// Returns the number of the node.
+    fn put(&mut self, info: Arc<NodeInfo>) -> Option<usize> {
+        let at = self.index_of(info.name())?;
         let old = std::mem::replace(&mut self.nodes[at], info);
         let new = &self.nodes[at];
         mark(&mut self.with_affinity, at, new.with_affinity > 0);
         mark(&mut self.with_required_anti_affinity, at, new.with_required_anti_affinity > 0);
+        self.topologies.replace(at, &old, new);
         if Arc::ptr_eq(&old.images, &new.images) {
-            return;
+            return Some(at);
         }
         for image in old.images.keys() {
             if let Some(count) = self.image_nodes.get_mut(image) {
@@ -106,6 +146,7 @@ impl Snapshot {
         for image in new.images.keys() {
             *self.image_nodes.entry(image.clone()).or_insert(0) += 1;
         }
+        Some(at)
     }
 
     /// Compares everything on which a decision can depend.

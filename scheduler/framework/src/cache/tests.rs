@@ -121,8 +121,17 @@ proptest! {
     #[test]
     fn incremental_equals_rebuilt(changes in changes()) {
         let (mut model, mut cache, mut snapshot) = (Model::default(), Cache::default(), Snapshot::default());
+        let mut generations: BTreeMap<u64, Arc<NodeInfo>> = BTreeMap::new();
         for change in &changes {
             model.apply(change, &mut cache, &mut snapshot);
+            for (at, info) in snapshot.nodes().iter().enumerate() {
+                let same = generations.entry(info.counted_generation).or_insert_with(|| info.clone());
+                prop_assert!(info.same_as(same) && info.pods.iter().zip(&same.pods).all(|(a, b)| a.counts_as(b)));
+                prop_assert_eq!(snapshot.generations()[at], info.counted_generation);
+                let topology = snapshot.topology("topology.kubernetes.io/zone");
+                let zone = info.label("topology.kubernetes.io/zone").and_then(|zone| topology.domain(zone));
+                prop_assert_eq!(topology.domain_of(at), zone);
+            }
         }
         cache.update(&mut snapshot);
         prop_assert!(snapshot.same_as(&model.rebuilt()), "{snapshot:#?}\nrebuilt: {:#?}", model.rebuilt());

@@ -32,10 +32,16 @@ const APPS: [&str; 2] = ["web", "db"];
 enum Change {
     SetNode(u8, Value),
     RemoveNode(u8),
-    Place { pod: u8, node: u8, value: Value },
+    Place {
+        pod: u8,
+        node: u8,
+        value: Value,
+    },
     RemovePod(u8),
     SetTeam(bool),
     Schedule(Value),
+    /// Schedules a pod of the shape of one of the last pods, for which something was kept.
+    Again(usize),
 }
 
 fn history() -> impl Strategy<Value = Vec<Change>> {
@@ -46,6 +52,7 @@ fn history() -> impl Strategy<Value = Vec<Change>> {
         1 => (0..12_u8).prop_map(Change::RemovePod),
         1 => prop::bool::ANY.prop_map(Change::SetTeam),
         6 => pod().prop_map(Change::Schedule),
+        6 => (1..4_usize).prop_map(Change::Again),
     ];
     prop::collection::vec(change, 0..40)
 }
@@ -73,6 +80,8 @@ struct Both {
     cluster: Cluster,
     settings: Settings,
     scheduled: usize,
+    /// The pods that were scheduled, without names.
+    shapes: Vec<Value>,
 }
 
 impl Both {
@@ -127,7 +136,7 @@ impl Both {
             scores: profile.score.iter().map(|(it, weight)| (it.name().to_owned(), *weight)).collect(),
             args: config.iter().map(|it| (name(it), it["args"].clone())).collect(),
         };
-        Self { scheduler: TestCluster::with(profile, []), cluster, settings, scheduled: 0 }
+        Self { scheduler: TestCluster::with(profile, []), cluster, settings, scheduled: 0, shapes: Vec::new() }
     }
 
     fn apply(&mut self, change: Change) -> Result<(), TestCaseError> {
@@ -153,8 +162,15 @@ impl Both {
                 self.scheduler.cache.namespaces.set(&Namespace::decode_value(namespace).unwrap());
                 self.cluster.namespaces.insert("y".to_owned(), labels);
             }
+            Change::Again(back) => {
+                if let Some(at) = self.shapes.len().checked_sub(back) {
+                    let shape = self.shapes[at].clone();
+                    self.apply(Change::Schedule(shape))?;
+                }
+            }
             Change::Schedule(value) => {
                 self.scheduled += 1;
+                self.shapes.push(value.clone());
                 self.schedule(named(value, &format!("s{}", self.scheduled)))?;
             }
         }
@@ -172,9 +188,10 @@ impl Both {
         let mut state = CycleState::default();
         match self.scheduler.decide(&info, &mut state) {
             Ok(decision) => {
+                let feasible = self.scheduler.names(&decision);
                 let scores = decision.scores.into_iter().map(|it| (it.plugin.to_owned(), it.scores)).collect();
                 let node = decision.node.clone();
-                let checked = Decision { node, feasible: decision.feasible, is_complete: true, scores };
+                let checked = Decision { node, feasible, is_complete: true, scores };
                 let wrong = self.cluster.check(&pod, &self.settings, &checked);
                 prop_assert!(wrong.is_empty(), "{:?}: {:?}", wrong, checked);
                 prop_assert!(evaluation.best.contains(&checked.node));

@@ -1,0 +1,91 @@
+//! `BenchCluster`, nodes and pods in memory with the scheduler's cache and the default profile.
+
+use component_base::rng::Random;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use scheduler_plugins::fixture::{Objects, profile};
+use scheduling_framework::cache::{Cache, Snapshot};
+use scheduling_framework::cycle::{self, Rotation};
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{CycleState, Nominated, Nomination, Profile};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Number of bindings that are written while later pods are scheduled.
+const IN_FLIGHT: usize = 16;
+/// Number of tries of a pod that preempts others: one that evicts them, and one that takes their place.
+const MAX_TRIES: usize = 2;
+
+pub struct BenchCluster {
+    profile: Profile,
+    cache: Cache,
+    snapshot: Snapshot,
+    nominated: Nominated,
+    rotation: Rotation,
+    random: Random,
+    /// Placements that no event has confirmed yet.
+    unconfirmed: VecDeque<(Value, String)>,
+}
+
+pub fn decoded<T: Kind>(object: Value) -> T {
+    T::decode_value(object).expect("the benchmark's objects are valid")
+}
+
+impl BenchCluster {
+    pub fn new(nodes: impl Iterator<Item = Value>) -> Self {
+        let mut cache = Cache::default();
+        nodes.for_each(|node| cache.set_node(Arc::new(decoded::<Node>(node))));
+        let mut snapshot = Snapshot::default();
+        cache.update(&mut snapshot);
+        Self {
+            profile: profile(Objects::default()),
+            cache,
+            snapshot,
+            nominated: Nominated::default(),
+            rotation: Rotation::default(),
+            random: Random::from_seed(1, "ties"),
+            unconfirmed: VecDeque::new(),
+        }
+    }
+
+    pub fn place(&mut self, mut pod: Value, node: &str) {
+        pod["spec"]["nodeName"] = node.into();
+        self.cache.set_pod(Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod)))));
+    }
+
+    /// Schedules a pod, with preemption if no node fits. Returns its node and the victims; `None` if it has no node.
+    pub fn schedule(&mut self, pod: &Arc<PodInfo>) -> (Option<String>, Vec<Arc<PodInfo>>) {
+        let mut evicted = Vec::new();
+        for _ in 0..MAX_TRIES {
+            let mut state = CycleState::default();
+            self.cache.update(&mut self.snapshot);
+            let Self { profile, snapshot, nominated, rotation, random, .. } = self;
+            match cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, random) {
+                Ok(decision) => {
+                    self.cache.assume(pod.clone(), &decision.node);
+                    return (Some(decision.node), evicted);
+                }
+                Err(mut error) => {
+                    let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);
+                    if !matches!(result.nomination, Nomination::Node(_)) {
+                        return (None, evicted);
+                    }
+                    result.victims.iter().for_each(|victim| drop(self.cache.remove_pod(victim.uid())));
+                    evicted.extend(result.victims);
+                }
+            }
+        }
+        (None, evicted)
+    }
+
+    /// Records that a binding is being written. The oldest one is confirmed, as by an event of a watch.
+    pub fn bound(&mut self, pod: Value, node: String) {
+        self.unconfirmed.push_back((pod, node));
+        if self.unconfirmed.len() > IN_FLIGHT
+            && let Some((pod, node)) = self.unconfirmed.pop_front()
+        {
+            self.place(pod, &node);
+        }
+    }
+}

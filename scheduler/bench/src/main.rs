@@ -1,0 +1,5 @@
+//! The program `bench-cycles`.
+
+fn main() -> std::process::ExitCode {
+    scheduler_bench::main()
+}

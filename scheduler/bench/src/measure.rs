@@ -1,0 +1,121 @@
+//! One measurement: the pods of a workload, one after the other.
+
+use crate::check::Checker;
+use crate::cluster::{BenchCluster, decoded};
+use crate::workload::{self, Workload};
+use component_base::env::Env;
+use proto::kinds::api::core::v1::Pod;
+use scheduling_framework::pod_info::PodInfo;
+use serde::Serialize;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    pub workload: String,
+    pub nodes: usize,
+    pub pods: usize,
+    pub seconds: f64,
+    pub pods_per_s: f64,
+    pub attempt_p50_us: f64,
+    pub attempt_p99_us: f64,
+    pub attempt_max_us: f64,
+    /// CPU of the cycles alone, without the making of objects.
+    pub cpu_us_per_pod: f64,
+    pub peak_mib: f64,
+    /// Number of pods that have a node now.
+    pub placed: usize,
+    /// Decisions that the reference evaluator has judged.
+    pub checked: usize,
+    /// Decisions with which it does not agree.
+    pub errors: usize,
+    /// Hash of all decisions in their order.
+    pub placements: String,
+}
+
+pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Measured {
+    let env = Env::system();
+    let all_nodes = || (0..nodes).map(workload::node);
+    let (mut cluster, mut checker) = (BenchCluster::new(all_nodes()), Checker::new(all_nodes()));
+    for (pod, node) in workload.present(nodes) {
+        let node = format!("n-{node}");
+        cluster.place(pod.clone(), &node);
+        checker.place(pod, &node);
+    }
+    let (mut latencies, mut cpu, mut hash) = (Vec::with_capacity(pods), Duration::ZERO, Fnv::default());
+    let (mut placed, mut checked, mut errors) = (0, 0, 0);
+    let every = pods.div_ceil(checks.max(1)).max(1);
+    for number in 0..pods {
+        let pod = workload.pod(number, nodes, pods);
+        let info = Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod.clone()))));
+        let (cpu_before, before) = (cpu_time(), env.now());
+        let (node, victims) = cluster.schedule(&info);
+        latencies.push(env.now().duration_since(before));
+        cpu += cpu_time().saturating_sub(cpu_before);
+        victims.iter().for_each(|victim| {
+            hash.add(victim.uid());
+            checker.remove(victim.uid());
+        });
+        if checks > 0 && number % every == every - 1 {
+            checked += 1;
+            errors += usize::from(!checker.agrees(&pod, node.as_deref()));
+        }
+        hash.add(node.as_deref().unwrap_or("none"));
+        if let Some(node) = node {
+            placed += 1;
+            checker.place(pod.clone(), &node);
+            cluster.bound(pod, node);
+        }
+    }
+    latencies.sort_unstable();
+    let took: Duration = latencies.iter().sum();
+    let us = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
+    let at = |percent: usize| us(latencies[(latencies.len() - 1) * percent / 100]);
+    Measured {
+        workload: format!("{workload:?}"),
+        nodes,
+        pods,
+        seconds: took.as_secs_f64(),
+        pods_per_s: (pods as f64 / took.as_secs_f64()).round(),
+        attempt_p50_us: at(50),
+        attempt_p99_us: at(99),
+        attempt_max_us: at(100),
+        cpu_us_per_pod: us(cpu) / pods.max(1) as f64,
+        peak_mib: peak_mib(),
+        placed,
+        checked,
+        errors,
+        placements: format!("{:016x}", hash.0),
+    }
+}
+
+/// The hash FNV-1a.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([b'\n']) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+/// Returns the CPU time of this process, whose only thread this is. Linux only; zero elsewhere.
+fn cpu_time() -> Duration {
+    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
+}
+
+fn peak_mib() -> f64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    (kib.unwrap_or(0.0) / 102.4).round() / 10.0
+}
