@@ -218,9 +218,15 @@ impl Profile {
         local_scores.update(&self.score, state, pod, snapshot, &state.scored_nodes);
         let scores = running.into_iter().map(|at| {
             let (plugin, weight) = &self.score[at];
-            let score = || plugin.score_all(state, pod, nodes, snapshot);
-            let measured = || state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score);
-            let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(measured);
+            let measured = |node: &&NodeInfo| {
+                let score = || plugin.score(state, pod, node, snapshot);
+                state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score)
+            };
+            let score = || match state.timings.samples_plugins() {
+                true => nodes.iter().map(measured).collect(),
+                false => plugin.score_all(state, pod, nodes, snapshot),
+            };
+            let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(score);
             plugin.normalize(state, pod, nodes, &mut scores);
             PluginScores { plugin: plugin.name(), weight: *weight, scores }
         });

@@ -181,6 +181,17 @@ async fn of_two_gangs_that_do_not_fit_together_exactly_one_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_of_a_gang_are_in_each_others_way() {
+    let port =
+        json!({"containers": [{"name": "c", "image": "nginx", "ports": [{"containerPort": 80, "hostPort": 80}]}]});
+    let cluster = Cluster::start(1, &TWO_NODES[..1], &[]).await;
+    cluster.group(&gang("a", 2));
+    cluster.pods("a", 2, &port);
+    cluster.wait(30).await;
+    assert_eq!(cluster.bound("a"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_gang_that_does_not_fit_is_explained_and_holds_nothing() {
     let cluster = Cluster::start(1, TWO_NODES, &[]).await;
     cluster.group(&gang("g", 9));

@@ -150,7 +150,7 @@ impl Cache {
             self.changed.insert(node.to_owned());
         }
         let info = Arc::make_mut(self.nodes.entry(node.to_owned()).or_default());
-        info.counted_generation = generation::next();
+        info.counts_otherwise();
         info
     }
 

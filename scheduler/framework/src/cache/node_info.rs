@@ -2,13 +2,13 @@
 //!
 //! Corresponds to framework.NodeInfo of pkg/scheduler.
 
+use super::generation;
 use crate::pod_info::{HostPort, PodInfo};
 use component_helpers::scheduling::requests::Resources;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
@@ -33,13 +33,6 @@ pub struct NodeInfo {
     pub generation: u64,
 }
 
-/// The last number of a state. Corresponds to nextGeneration of pkg/scheduler/framework.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
-fn next_generation() -> u64 {
-    GENERATION.fetch_add(1, Ordering::Relaxed) + 1
-}
-
 impl NodeInfo {
     pub fn set_node(&mut self, node: Arc<Node>) {
         let status = node.status.as_ref();
@@ -54,7 +47,7 @@ impl NodeInfo {
             self.images = Arc::new(images);
         }
         self.node = Some(node);
-        self.generation = next_generation();
+        self.generation = generation::next();
     }
 
     pub fn name(&self) -> &str {
@@ -77,6 +70,12 @@ impl NodeInfo {
         self.node.as_ref().and_then(|n| n.spec.as_ref()).and_then(|s| s.unschedulable).unwrap_or(false)
     }
 
+    /// Numbers a state in which filters, scores or counts may differ.
+    pub fn counts_otherwise(&mut self) {
+        self.generation = generation::next();
+        self.counted_generation = self.generation;
+    }
+
     pub fn add_pod(&mut self, pod: Arc<PodInfo>) {
         let at = self.pods.partition_point(|other| other.uid() < pod.uid());
         self.requested += &pod.requests;
@@ -87,7 +86,7 @@ impl NodeInfo {
         self.with_affinity += u32::from(pod.has_affinity());
         self.with_required_anti_affinity += u32::from(!pod.required_anti_affinity.is_empty());
         self.pods.insert(at, pod);
-        self.generation = next_generation();
+        self.counts_otherwise();
     }
 
     pub fn pod(&self, uid: &str) -> Option<&Arc<PodInfo>> {
@@ -97,7 +96,7 @@ impl NodeInfo {
     /// Replaces a pod by one that counts as much. Returns the former one.
     pub fn replace_pod(&mut self, pod: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
         let at = self.pods.binary_search_by(|other| other.uid().cmp(pod.uid())).ok()?;
-        self.generation = next_generation();
+        self.generation = generation::next();
         Some(std::mem::replace(&mut self.pods[at], pod))
     }
 
@@ -116,7 +115,7 @@ impl NodeInfo {
         }
         self.with_affinity -= u32::from(pod.has_affinity());
         self.with_required_anti_affinity -= u32::from(!pod.required_anti_affinity.is_empty());
-        self.generation = next_generation();
+        self.counts_otherwise();
         Some(pod)
     }
 
