@@ -131,7 +131,7 @@ impl<'a> User<'a> {
         }
         self.create("apps", "statefulsets", self.new_stateful_set("db-0")).await;
         self.repeat_until(end, async || self.act().await).await;
-        self.settle_load();
+        self.settle_scaled_and_attached(1).await;
         self.uncordon_all().await;
     }
 

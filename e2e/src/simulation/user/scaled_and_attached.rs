@@ -43,14 +43,18 @@ impl User<'_> {
         let end = self.simulation.env().now() + how_long;
         self.create_scaled_and_attached(NAMES).await;
         self.repeat_until(end, async || self.act_on_scaled_and_attached(NAMES).await).await;
-        self.settle_load();
+        self.settle_scaled_and_attached(NAMES).await;
         self.uncordon_all().await;
         self.simulation.env().sleep(LONGEST_PAUSE).await;
     }
 
-    /// Sets the load to a value that every autoscaler can follow.
-    pub(super) fn settle_load(&self) {
+    /// Sets the load to a value that every autoscaler can follow, and leaves one pod for each volume: a second one on another
+    /// node would wait for ever.
+    pub(super) async fn settle_scaled_and_attached(&self, names: usize) {
         self.simulation.metrics.set(LOAD, "25");
+        for number in 0..names {
+            self.delete("", "pods", &format!("disk-{number}-b"), Propagation::Background).await;
+        }
     }
 
     /// Creates so many claims, and targets with their autoscalers, and registers the server of the metric.
