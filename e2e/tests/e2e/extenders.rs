@@ -13,20 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../labs/policies/python");
-const POLICY: &str = r#"
-from orrery_policies import Extender
-policy = Extender(port=0, weight=100)
-
-@policy.filter
-def has_ssd(pod, node):
-    return node.labels.get("disk") == "ssd" or "node(s) had no ssd"
-
-@policy.score
-def likes_quiet_nodes(pod, node):
-    return 10 if "quiet" in node.labels else 0
-
-policy.run()
-"#;
+/// The lab's example. The test changes its port and its weight.
+const EXAMPLE: &str = include_str!("../../../labs/policies/python/examples/ssd.py");
+const ITS_PORT: &str = "port=8888";
 
 /// Returns an interpreter with the package, installed once as the lab's page says.
 fn interpreter() -> PathBuf {
@@ -48,8 +37,10 @@ struct Policy(Child);
 impl Policy {
     /// Starts a policy. Returns the entry for the scheduler's configuration that it prints.
     fn start() -> (Self, Value) {
+        assert!(EXAMPLE.contains(ITS_PORT));
+        let policy = EXAMPLE.replace(ITS_PORT, "port=0, weight=100");
         let mut command = Command::new(interpreter());
-        let mut child = command.args(["-c", POLICY]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.args(["-c", &policy]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let entry = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -42,11 +42,7 @@ impl KeptResults {
         let mut all = self.0.lock();
         match all.iter().position(|kept| kept.pod.needs_same_node(pod)) {
             Some(at) => all.remove(at),
-            None => ResultsOfNeeds {
-                pod: PodInfo::new(pod.pod.clone()),
-                verdicts: Verdicts::default(),
-                scores: LocalScores::default(),
-            },
+            None => ResultsOfNeeds { pod: pod.clone(), verdicts: Verdicts::default(), scores: LocalScores::default() },
         }
     }
 

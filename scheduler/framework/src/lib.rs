@@ -31,7 +31,6 @@ pub mod profile;
 pub mod preemption;
 pub mod node_judge;
 pub mod sign;
-pub mod batch;
 pub mod placement;
 pub mod pod_group_cycle;
 pub mod pod_group_preemption;

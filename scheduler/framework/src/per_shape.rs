@@ -76,7 +76,7 @@ impl<K: PartialEq, T: SumOfNodes<K>> PerShape<K, T> {
             }
             None => {
                 let value = Arc::new(counted(pod, &key, snapshot));
-                Kept { pod: PodInfo::new(pod.pod.clone()), key, version: snapshot.version(), value }
+                Kept { pod: pod.clone(), key, version: snapshot.version(), value }
             }
         };
         let value = kept.value.clone();

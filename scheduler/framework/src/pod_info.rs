@@ -40,7 +40,7 @@ pub struct AffinityTerm {
     pub namespace_selector: Option<Selector>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PodInfo {
     pub pod: Arc<Pod>,
     pub key: String,
