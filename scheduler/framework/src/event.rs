@@ -115,13 +115,15 @@ impl ClusterEvent {
     }
 }
 
-/// Corresponds to isPodUpdated of pkg/scheduler/backend/queue.
+/// Of the status, only the names of generated claims count, which another controller writes. Corresponds to isPodUpdated of
+/// pkg/scheduler/backend/queue.
 fn is_changed_beside_status(old: &PodInfo, new: &PodInfo) -> bool {
     let meta = |pod: &PodInfo| {
         let all = pod.pod.metadata.clone();
         ObjectMeta { resource_version: None, generation: None, managed_fields: None, ..all }
     };
-    old.pod.spec != new.pod.spec || meta(old) != meta(new)
+    let claims = |pod: &PodInfo| pod.pod.status.as_ref().and_then(|status| status.resource_claim_statuses.clone());
+    old.pod.spec != new.pod.spec || meta(old) != meta(new) || claims(old) != claims(new)
 }
 
 /// Returns the label of the part of a node that has changed.
@@ -141,4 +143,30 @@ pub fn empty_node_info(node: &Arc<Node>) -> NodeInfo {
     let mut info = NodeInfo::default();
     info.set_node(node.clone());
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{info, merge, pod};
+    use serde_json::json;
+
+    #[test]
+    fn of_a_status_only_the_names_of_claims_concern_a_waiting_pod() {
+        for (change, expected) in [
+            (json!({}), false),
+            (json!({"metadata": {"resourceVersion": "7"}}), false),
+            (json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}), false),
+            (json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "web-gpu"}]}}), true),
+            (json!({"metadata": {"labels": {"app": "other"}}}), true),
+            (json!({"spec": {"tolerations": [{"operator": "Exists"}]}}), true),
+        ] {
+            let mut changed = pod("web", "1", json!({}));
+            merge(&mut changed, change.clone());
+            let (old, new) = (info(pod("web", "1", json!({}))), info(changed));
+            let event = ClusterEvent::PodUpdated { old: old.clone(), new };
+            assert_eq!(event.concerns(&old), expected, "{change}");
+            assert!(!event.concerns(&info(pod("db", "1", json!({})))), "{change}");
+        }
+    }
 }
