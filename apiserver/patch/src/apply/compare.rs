@@ -18,7 +18,10 @@ pub struct Comparison {
 
 impl Comparison {
     /// Returns the comparison without the fields that the endpoint resets, and without everything below them.
-    pub fn without(&self, reset: &FieldSet) -> Self {
+    pub fn without(self, reset: &FieldSet) -> Self {
+        if reset.is_empty() {
+            return self;
+        }
         Self {
             added: self.added.recursive_difference(reset),
             modified: self.modified.recursive_difference(reset),

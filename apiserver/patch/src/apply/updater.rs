@@ -42,6 +42,19 @@ impl Conflicts {
     }
 }
 
+/// What a write changes, in one version.
+struct Changes {
+    /// Fields that it added or modified.
+    written: FieldSet,
+    removed: FieldSet,
+}
+
+impl Changes {
+    fn of(comparison: Comparison) -> Self {
+        Self { written: comparison.added.union(&comparison.modified), removed: comparison.removed }
+    }
+}
+
 /// Computes one write through one version.
 #[derive(Clone, Copy)]
 pub struct Updater<'a> {
@@ -60,7 +73,7 @@ impl Updater<'_> {
             Ok(changes) => changes,
             Err(_) => unreachable!("a forced write has no conflicts"),
         };
-        (managers, changes.added.union(&changes.modified))
+        (managers, changes.written)
     }
 
     /// Computes an apply. Returns the new object, or `None` if it does not change, and the managers.
@@ -92,10 +105,10 @@ impl Updater<'_> {
         managers: &mut Managers,
         writer: Option<&Manager>,
         force: bool,
-    ) -> Result<Comparison, Conflicts> {
-        let changes = compare(self.schema, old, new).without(self.reset);
-        let mut by_version: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
-        by_version.insert(self.api_version.to_owned(), Some(changes.clone()));
+    ) -> Result<Changes, Conflicts> {
+        let changes = Changes::of(compare(self.schema, old, new).without(self.reset));
+        let mut by_version: BTreeMap<String, Option<Changes>> = BTreeMap::new();
+        by_version.insert(self.api_version.to_owned(), Some(changes));
         let mut conflicts = BTreeMap::new();
         let mut unserved = Vec::new();
         for (manager, owned) in managers.0.iter().filter(|(manager, _)| Some(*manager) != writer) {
@@ -106,7 +119,7 @@ impl Updater<'_> {
                 unserved.push(manager.clone());
                 continue;
             };
-            let taken = owned.fields.intersection(&version.modified.union(&version.added));
+            let taken = owned.fields.intersection(&version.written);
             if !taken.is_empty() {
                 conflicts.insert(manager.clone(), taken);
             }
@@ -119,22 +132,22 @@ impl Updater<'_> {
         }
         for (manager, owned) in managers.0.iter_mut().filter(|(manager, _)| Some(*manager) != writer) {
             if let Some(taken) = conflicts.get(manager) {
-                owned.fields = owned.fields.difference(taken);
+                owned.fields.subtract(taken);
             }
             if let Some(Some(version)) = by_version.get(&owned.api_version) {
-                owned.fields = owned.fields.difference(&version.removed);
+                owned.fields.subtract(&version.removed);
             }
         }
         managers.0.retain(|manager, owned| Some(manager) == writer || !owned.fields.is_empty());
-        Ok(changes)
+        Ok(by_version.remove(self.api_version).flatten().expect("the writer's version is the first"))
     }
 
     /// Compares two objects in another version; `None` if that version is no longer served.
-    fn compare_in(&self, api_version: &str, old: &Value, new: &Value) -> Option<Comparison> {
+    fn compare_in(&self, api_version: &str, old: &Value, new: &Value) -> Option<Changes> {
         let schema = self.versions.schema(api_version)?;
         let old = self.versions.convert(old, self.api_version, api_version)?;
         let new = self.versions.convert(new, self.api_version, api_version)?;
-        Some(compare(schema, &old, &new).without(self.reset))
+        Some(Changes::of(compare(schema, &old, &new).without(self.reset)))
     }
 
     /// Removes the fields that the manager applied before and does not apply now, unless another manager owns them.
