@@ -2,7 +2,8 @@
 //!
 //! A server can die between reserving an address and storing the Service, or between deleting the Service and releasing
 //! its address. Both leave a reservation that no Service uses. The loop releases it when it was unused and unchanged in
-//! several rounds: no write takes that long. It reserves what a Service uses without a reservation.
+//! several rounds: no write takes that long. An address that names a Service which does not use it counts as unused. The loop
+//! reserves what a Service uses without a reservation.
 //! Corresponds to pkg/registry/core/service/ipallocator/controller and portallocator/controller.
 //!
 //! ```text
@@ -74,7 +75,9 @@ impl fmt::Display for Action {
         let name = |(namespace, name): &Service| format!("{namespace}/{name}");
         match self {
             Self::Reserve(what, by) => write!(f, "{what} is used by Service {} and was not reserved", name(by)),
-            Self::Release(what, _) => write!(f, "{what} was reserved and is used by no Service"),
+            Self::Release(what, _) => {
+                write!(f, "{what} was reserved and is not used by the Service it was reserved for")
+            }
             Self::Conflict(what, by) => {
                 let names: Vec<String> = by.iter().map(name).collect();
                 write!(f, "{what} is used by several Services: {}; make all but one of them anew", names.join(", "))
@@ -113,7 +116,12 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
     }
     let before = std::mem::take(unused);
     for (what, reservation) in &observed.reserved {
-        if observed.used.contains_key(what) {
+        let services = observed.used.get(what).map_or(&[][..], Vec::as_slice);
+        let is_right = match &reservation.holder {
+            Some(holder) => services.contains(holder),
+            None => !services.is_empty(),
+        };
+        if is_right {
             continue;
         }
         let revision = reservation.revision;
@@ -122,6 +130,7 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
             unused.insert(*what, (revision, seen));
         } else {
             actions.push(Action::Release(*what, reservation.clone()));
+            actions.extend(services.first().map(|service| Action::Reserve(*what, service.clone())));
         }
     }
     actions
@@ -272,6 +281,22 @@ mod tests {
             assert_eq!(round(&[(what, 9)], &[]), []);
         }
         assert_eq!(round(&[(what, 9)], &[]), [Action::Release(what, unnamed(9))]);
+    }
+
+    #[test]
+    fn an_address_that_names_another_service_is_reserved_anew() {
+        let what = address("10.0.0.9");
+        let of = |name: &str| Reservation { revision: 7, holder: Some(service(name)) };
+        let mut unused = Unused::new();
+        let mut round = |holder: &str, users: &[&str]| {
+            let used = BTreeMap::from([(what, users.iter().map(|name| service(name)).collect())]);
+            plan(&Observed { reserved: BTreeMap::from([(what, of(holder))]), used }, &network(), &mut unused)
+        };
+        assert_eq!(round("a", &["a"]), []);
+        assert_eq!(round("b", &["a"]), []);
+        assert_eq!(round("b", &["a"]), []);
+        assert_eq!(round("b", &["a"]), [Action::Release(what, of("b")), Action::Reserve(what, service("a"))]);
+        assert_eq!(round("b", &["a", "b"]), [Action::Conflict(what, vec![service("b"), service("a")])]);
     }
 
     #[test]
