@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::timings::{PointTiming, Timings};
-use scheduling_framework::{CycleState, Diagnosis, FitError, Profile};
+use scheduling_framework::{CycleState, Diagnosis, FitError, Profile, Rejection};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -268,15 +268,17 @@ fn evaluations(
         count("PreFilter", plugin.name(), 1);
     }
     let mut rejected: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut reject = |plugin| *rejected.entry(plugin).or_insert(0) += 1;
+    let mut reject = |(rejection, nodes): (&Rejection, usize)| {
+        *rejected.entry(rejection.plugin).or_insert(0) += nodes;
+    };
     let mut nodes = match decided {
         Ok(decision) => {
-            decision.rejections.iter().for_each(|(_, rejection)| reject(rejection.plugin));
+            decision.rejections.counts().for_each(&mut reject);
             decision.evaluated
         }
         Err(diagnosis) if !diagnosis.pre_filter_message.is_empty() => return,
         Err(diagnosis) => {
-            diagnosis.rejections.values().for_each(|rejection| reject(rejection.plugin));
+            diagnosis.rejections.counts().for_each(&mut reject);
             diagnosis.rejections.len()
         }
     };

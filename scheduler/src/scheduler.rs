@@ -343,7 +343,7 @@ impl Scheduler {
         };
         let waits = reserved.and_then(|()| profile.run_permit(state, info, node)).map_err(|rejection| {
             self.unreserve(profile, state, info, node);
-            Failure::unschedulable(&FitError::rejected_on(node, rejection))
+            Failure::unschedulable(&FitError::rejected_on_chosen(rejection))
         })?;
         if !waits.is_empty() {
             self.waiting_pods.add(info.clone(), waits, self.env.now());
@@ -381,7 +381,7 @@ impl Scheduler {
                     Some(Ok(())) => {}
                     Some(Err(rejection)) => {
                         self.unreserve(&attempt.profile, &state, &info, node);
-                        let failure = Failure::unschedulable(&FitError::rejected_on(node, rejection));
+                        let failure = Failure::unschedulable(&FitError::rejected_on_chosen(rejection));
                         return self.handle_failure(attempt, failure).await;
                     }
                 }

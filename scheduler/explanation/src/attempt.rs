@@ -67,12 +67,10 @@ impl Attempt {
 
     /// Returns the rejection that the cycle gave a node of the attempt's snapshot.
     pub fn rejection(&self, snapshot: &Snapshot, node: &str) -> Option<&Rejection> {
+        let number = snapshot.index_of(node)?;
         match &self.outcome {
-            Outcome::Found(decision) => {
-                let number = snapshot.index_of(node)?;
-                decision.rejections.iter().find(|(at, _)| *at == number).map(|(_, rejection)| &**rejection)
-            }
-            Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => diagnosis.rejections.get(node),
+            Outcome::Found(decision) => decision.rejections.of(number),
+            Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => diagnosis.rejections.of(number),
             Outcome::NotFound { .. } | Outcome::Failed(_) => None,
         }
     }
@@ -99,8 +97,8 @@ impl Attempt {
 
     /// Returns about how much memory the attempt needs, without what it shares with the scheduler's cache.
     pub fn bytes(&self) -> usize {
-        /// A name, a rejection and their place in a map.
-        const OF_NODE: usize = 200;
+        /// Numbers of a node and of its rejection.
+        const OF_NODE: usize = 8;
         let outcome = match &self.outcome {
             Outcome::Found(decision) => {
                 let scores = decision.scores.iter().map(|plugin| plugin.scores.len() * size_of::<i64>());

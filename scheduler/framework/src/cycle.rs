@@ -9,7 +9,7 @@ use crate::configuration::profile::TieBreak;
 use crate::node_judge::{self, NodeJudge};
 use crate::pod_info::PodInfo;
 use crate::profile::{Candidates, PluginScores};
-use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
+use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection, Rejections};
 use component_base::rng::Random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub struct Decision {
     pub feasible: Vec<usize>,
     /// Scores in the order of `feasible`; empty if only one node is feasible.
     pub scores: Vec<PluginScores>,
-    /// Rejections of the other nodes that were filtered, by their numbers.
-    pub rejections: Vec<(usize, Arc<Rejection>)>,
+    /// Rejections of the other nodes that were filtered.
+    pub rejections: Rejections,
 }
 
 /// Finds the node for a pod. The plugins leave their data in `state`.
@@ -83,8 +83,6 @@ pub struct Search<'a> {
     pub feasible: Vec<usize>,
     /// Number of nodes that were filtered.
     pub evaluated: usize,
-    /// Rejections by nodes' numbers. They become part of the diagnosis only if the pod has no node.
-    rejections: Vec<(usize, Arc<Rejection>)>,
     pub diagnosis: Diagnosis,
 }
 
@@ -92,7 +90,7 @@ impl<'a> Search<'a> {
     /// Returns the search that has ended at the first node.
     pub fn of_one(snapshot: &'a Snapshot, node: usize) -> Self {
         let (feasible, diagnosis) = (vec![node], Diagnosis::default());
-        Self { snapshot, feasible, evaluated: 1, rejections: Vec::new(), diagnosis }
+        Self { snapshot, feasible, evaluated: 1, diagnosis }
     }
 
     /// Returns the name of the code of framework.Status.
@@ -105,16 +103,20 @@ impl<'a> Search<'a> {
         if !self.feasible.is_empty() {
             return Ok(self);
         }
-        for (node, rejection) in self.rejections {
-            self.diagnosis.plugins.insert(rejection.plugin);
-            let name = self.snapshot.nodes()[node].name().to_owned();
-            self.diagnosis.rejections.insert(name, Arc::unwrap_or_clone(rejection));
-        }
+        let Diagnosis { rejections, plugins, .. } = &mut self.diagnosis;
+        plugins.extend(rejections.counts().map(|(rejection, _)| rejection.plugin));
         Err(FitError::no_fit(self.snapshot.nodes().len(), self.diagnosis))
     }
 
     pub fn nodes(&self) -> Vec<&'a NodeInfo> {
         self.feasible.iter().map(|node| &*self.snapshot.nodes()[*node]).collect()
+    }
+
+    /// Adds the rejection of a node that has passed the filters, or replaces it. A node that does not exist is ignored.
+    pub fn reject(&mut self, node: &str, rejection: Rejection) {
+        if let Some(number) = self.snapshot.index_of(node) {
+            self.diagnosis.rejections.set(number, rejection);
+        }
     }
 
     /// Keeps the nodes that `is_kept` selects by name.
@@ -169,7 +171,6 @@ pub fn search<'a>(
         candidates.names.as_ref().map(|names| names.iter().filter_map(|name| snapshot.index_of(name)).collect());
     let count = numbers.as_ref().map_or(all_nodes, Vec::len);
     let plugins = candidates.restricted_by.iter().copied().collect();
-    let diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
     let enough = match compared {
         false => 1,
         true => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, count),
@@ -178,28 +179,31 @@ pub fn search<'a>(
     let mut kept = profile.kept.take(pod);
     let verdicts = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
     let mut judge = NodeJudge::new(profile, state, pod, snapshot, verdicts);
-    let (mut feasible, mut rejections, mut evaluated) = (Vec::new(), Vec::new(), 0);
-    for offset in 0..count {
-        let place = (rotation.next_start + offset) % count;
+    let (mut feasible, mut rejections, mut evaluated) = (Vec::new(), Rejections::default(), 0);
+    // Kept verdicts have no duration, so a sampled cycle asks the plugins.
+    let is_sampled = state.timings.samples_plugins();
+    let start = rotation.next_start % count.max(1);
+    for place in (start..count).chain(0..start) {
         let node = numbers.as_ref().map_or(place, |numbers| numbers[place]);
         evaluated += 1;
-        // Kept verdicts have no duration, so a sampled cycle asks the plugins.
-        let rejection = match with_nominated.contains(&node) || state.timings.samples_plugins() {
-            false => judge.rejection(node),
-            true => passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated).err().map(Arc::new),
+        let fits = match is_sampled || with_nominated.contains(&node) {
+            false => judge.fits(node, &mut rejections),
+            true => passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated)
+                .map_err(|rejection| rejections.push(node, &Arc::new(rejection)))
+                .is_ok(),
         };
-        match rejection {
-            None => feasible.push(node),
-            Some(rejection) => rejections.push((node, rejection)),
-        }
-        if feasible.len() >= enough {
-            break;
+        if fits {
+            feasible.push(node);
+            if feasible.len() >= enough {
+                break;
+            }
         }
     }
     drop(judge);
     profile.kept.put_back(kept, all_nodes);
     rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
-    Search { snapshot, feasible, evaluated, rejections, diagnosis }
+    let diagnosis = Diagnosis { rejections, others: candidates.exclusion(), plugins, ..Diagnosis::default() };
+    Search { snapshot, feasible, evaluated, diagnosis }
 }
 
 /// Scores the nodes. A single one needs no score.
@@ -219,14 +223,13 @@ pub fn choose(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Decision {
-    let nodes = search.nodes();
     let chosen = match profile.tie_break {
-        TieBreak::Random => select_host(nodes.len(), &scores, random),
-        TieBreak::RoundRobin => select_next_host(&nodes, &scores, rotation),
+        TieBreak::Random => select_host(search.feasible.len(), &scores, random),
+        TieBreak::RoundRobin => select_next_host(&search.nodes(), &scores, rotation),
     };
-    let node = nodes[chosen].name().to_owned();
-    let Search { feasible, evaluated, rejections, .. } = search;
-    Decision { node, evaluated, feasible, scores, rejections }
+    let node = search.snapshot.nodes()[search.feasible[chosen]].name().to_owned();
+    let Search { feasible, evaluated, diagnosis, .. } = search;
+    Decision { node, evaluated, feasible, scores, rejections: diagnosis.rejections }
 }
 
 /// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,

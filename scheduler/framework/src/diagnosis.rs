@@ -1,16 +1,15 @@
-//! `Diagnosis`, the rejections of a pod by node, and `FitError`, the message that summarizes them.
+//! `Diagnosis`, the rejections of a pod by all nodes, and `FitError`, the message that summarizes them.
 //!
 //! Corresponds to framework.Diagnosis and framework.FitError.
 
-use crate::Rejection;
+use crate::{Rejection, Rejections};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
-    /// Rejections by node.
-    pub rejections: BTreeMap<String, Rejection>,
+    pub rejections: Rejections,
     /// Rejection of every node that is not listed.
     pub others: Option<Rejection>,
     /// Plugins that rejected the pod. Only events that may change their decision cause a retry.
@@ -26,9 +25,20 @@ impl Diagnosis {
         Self { plugins: [rejection.plugin].into(), others: Some(rejection), pre_filter_message, ..Self::default() }
     }
 
-    /// Returns the rejection of a node, if there is one.
-    pub fn of(&self, node: &str) -> Option<&Rejection> {
-        self.rejections.get(node).or(self.others.as_ref())
+    /// Returns the rejection of a node by its number in the snapshot, if there is one.
+    pub fn of(&self, node: usize) -> Option<&Rejection> {
+        self.rejections.of(node).or(self.others.as_ref())
+    }
+
+    /// Returns the numbers of the nodes on which the removal of other pods may help, of a snapshot of this size.
+    pub fn resolvable(&self, nodes: usize) -> Vec<usize> {
+        let may_help = |rejection: &Rejection| rejection.resolvable;
+        if !self.others.as_ref().is_some_and(may_help) && !self.rejections.counts().any(|(reason, _)| may_help(reason))
+        {
+            return Vec::new();
+        }
+        let by_number = self.rejections.by_number(nodes).into_iter().enumerate();
+        by_number.filter(|(_, own)| own.or(self.others.as_ref()).is_some_and(may_help)).map(|(node, _)| node).collect()
     }
 }
 
@@ -51,10 +61,9 @@ impl FitError {
     }
 
     /// Returns the error of a Reserve or Permit plugin that rejected the chosen node.
-    pub fn rejected_on(node: &str, rejection: Rejection) -> Self {
+    pub fn rejected_on_chosen(rejection: Rejection) -> Self {
         let plugins = [rejection.plugin].into();
-        let rejections = [(node.to_owned(), rejection)].into();
-        Self::no_fit(1, Diagnosis { rejections, plugins, ..Diagnosis::default() })
+        Self::no_fit(1, Diagnosis { others: Some(rejection), plugins, ..Diagnosis::default() })
     }
 
     /// Replaces the message of the PostFilter plugins.
@@ -82,9 +91,7 @@ impl fmt::Display for FitError {
         write!(f, "0/{all_nodes} nodes are available:")?;
         if diagnosis.pre_filter_message.is_empty() {
             let mut histogram = Histogram::default();
-            for rejection in diagnosis.rejections.values() {
-                histogram.add(rejection, 1);
-            }
+            diagnosis.rejections.counts().for_each(|(rejection, nodes)| histogram.add(rejection, nodes));
             if let (Some(others), Some(rest)) = (&diagnosis.others, all_nodes.checked_sub(diagnosis.rejections.len())) {
                 histogram.add(others, rest);
             }
@@ -141,9 +148,11 @@ mod tests {
             resolvable: true,
             reasons: vec!["Insufficient cpu".into(), more.into()],
         };
-        let rejections = [("a", taint), ("b", cpu("Insufficient memory")), ("c", cpu("Too many pods"))];
+        let mut rejections = Rejections::default();
+        let reasons = [taint, cpu("Insufficient memory"), cpu("Too many pods")];
+        reasons.into_iter().enumerate().for_each(|(node, reason)| rejections.set(node, reason));
         let diagnosis = Diagnosis {
-            rejections: rejections.map(|(name, rejection)| (name.to_owned(), rejection)).into(),
+            rejections,
             others: Some(Rejection::unresolvable("NodeAffinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]")),
             ..Diagnosis::default()
         };

@@ -5,8 +5,10 @@
 //! `Filter::is_local` and `Score::is_local`.
 
 use crate::cache::{NodeInfo, Snapshot};
+use crate::kept_candidates::KeptCandidates;
 use crate::per_shape::shapes_to_keep;
 use crate::pod_info::PodInfo;
+use crate::rejections::SharedReasons;
 use crate::{CycleState, Filter, Rejection, Score};
 use parking_lot::Mutex;
 use std::fmt;
@@ -34,6 +36,7 @@ pub struct ResultsOfNeeds {
     pod: PodInfo,
     verdicts: Verdicts,
     scores: LocalScores,
+    candidates: KeptCandidates,
 }
 
 impl KeptResults {
@@ -42,7 +45,12 @@ impl KeptResults {
         let mut all = self.0.lock();
         match all.iter().position(|kept| kept.pod.needs_same_node(pod)) {
             Some(at) => all.remove(at),
-            None => ResultsOfNeeds { pod: pod.clone(), verdicts: Verdicts::default(), scores: LocalScores::default() },
+            None => ResultsOfNeeds {
+                pod: pod.clone(),
+                verdicts: Verdicts::default(),
+                scores: LocalScores::default(),
+                candidates: KeptCandidates::default(),
+            },
         }
     }
 
@@ -58,9 +66,15 @@ impl ResultsOfNeeds {
     pub fn verdicts(&mut self, local: Vec<usize>, snapshot: &Snapshot) -> &mut Verdicts {
         let nodes = snapshot.nodes().len();
         if self.verdicts.local != local || self.verdicts.generations.len() != nodes {
-            self.verdicts = Verdicts { local, generations: vec![0; nodes], rejections: vec![None; nodes] };
+            let reasons = SharedReasons::default();
+            self.verdicts = Verdicts { local, generations: vec![0; nodes], rejections: vec![None; nodes], reasons };
         }
         &mut self.verdicts
+    }
+
+    /// Returns the candidates of preemption.
+    pub fn candidates(&mut self) -> &mut KeptCandidates {
+        &mut self.candidates
     }
 
     /// Returns the scores for a cycle in which these plugins score and are local, by their places in the profile.
@@ -84,6 +98,7 @@ pub struct Verdicts {
     /// Generation of the node when it was filtered; zero if it was not.
     generations: Vec<u64>,
     rejections: Vec<Option<LocalRejection>>,
+    reasons: SharedReasons,
 }
 
 impl Verdicts {
@@ -99,8 +114,9 @@ impl Verdicts {
         let generation = snapshot.generations()[node];
         if generation == 0 || self.generations[node] != generation {
             let info = &snapshot.nodes()[node];
-            let reject = |at: &usize| Some((*at, Arc::new(filters[*at].filter(state, pod, info).err()?)));
-            self.rejections[node] = self.local.iter().find_map(reject);
+            let reject = |at: &usize| Some((*at, filters[*at].filter(state, pod, info).err()?));
+            let rejection = self.local.iter().find_map(reject);
+            self.rejections[node] = rejection.map(|(at, rejection)| (at, self.reasons.share(rejection)));
             self.generations[node] = generation;
         }
         self.rejections[node].as_ref()

@@ -22,10 +22,12 @@ pub mod cycle;
 pub mod rejection;
 pub mod timings;
 pub mod cycle_state;
+pub mod rejections;
 pub mod diagnosis;
 pub mod event;
 pub mod nominated;
 pub mod per_shape;
+pub mod kept_candidates;
 pub mod kept_results;
 pub mod profile;
 pub mod preemption;
@@ -61,6 +63,7 @@ pub use profile::Profile;
 pub use profiles::Profiles;
 pub use registry::{Handle, Register, Registry};
 pub use rejection::Rejection;
+pub use rejections::Rejections;
 pub use sign::Sign;
 pub use waiting_pods::WaitingPods;
 
@@ -176,7 +179,7 @@ pub struct PostFilterResult {
     /// Pods to evict.
     pub victims: Vec<Arc<PodInfo>>,
     /// All nodes among which the plugin has chosen, for extenders that take part in preemption.
-    pub candidates: Vec<preemption::Candidate>,
+    pub candidates: Vec<Arc<preemption::Candidate>>,
     /// Other writes that may let the pod fit.
     pub writes: Vec<Action>,
     /// Message about why the plugin cannot help; empty after a nomination.

@@ -5,7 +5,7 @@
 use crate::cache::Snapshot;
 use crate::kept_results::Verdicts;
 use crate::pod_info::PodInfo;
-use crate::{CycleState, Filter, Profile, Rejection};
+use crate::{CycleState, Filter, Profile, Rejection, Rejections};
 use std::sync::Arc;
 
 /// A filter that has read its data and judges nodes by their numbers. Returns the rejection.
@@ -24,6 +24,11 @@ pub struct NodeJudge<'a> {
 /// Returns the places in the profile of the filters that run and are local.
 pub fn local_filters(profile: &Profile, state: &CycleState) -> Vec<usize> {
     running(profile, state).filter(|(_, filter)| filter.is_local(state)).map(|(at, _)| at).collect()
+}
+
+/// Returns true if all filters that run are local.
+pub fn all_are_local(profile: &Profile, state: &CycleState) -> bool {
+    running(profile, state).all(|(_, filter)| filter.is_local(state))
 }
 
 fn running<'a>(profile: &'a Profile, state: &'a CycleState) -> impl Iterator<Item = (usize, &'a Arc<dyn Filter>)> {
@@ -49,13 +54,16 @@ impl<'a> NodeJudge<'a> {
         Self { profile, state, pod, snapshot, verdicts, others }
     }
 
-    /// Returns the rejection of a node; `None` if the pod fits.
-    pub fn rejection(&mut self, node: usize) -> Option<Arc<Rejection>> {
+    /// Returns true if the pod fits on the node. Otherwise adds its rejection.
+    pub fn fits(&mut self, node: usize, rejections: &mut Rejections) -> bool {
         let Self { profile, state, pod, snapshot, .. } = *self;
         let local = self.verdicts.of(&profile.filter, state, pod, snapshot, node);
         let before_local = |at: &usize| local.is_none_or(|(first, _)| at < first);
         let others = self.others.iter().take_while(|(at, _)| before_local(at));
-        let rejection = others.map(|(_, filter)| filter(node)).find(Option::is_some).flatten();
-        rejection.or_else(|| local.map(|(_, rejection)| rejection.clone()))
+        if let Some(rejection) = others.map(|(_, filter)| filter(node)).find(Option::is_some).flatten() {
+            rejections.push(node, &rejection);
+            return false;
+        }
+        local.inspect(|(_, rejection)| rejections.push(node, rejection)).is_none()
     }
 }

@@ -308,7 +308,7 @@ impl Pass<'_> {
             Err(rejection) => {
                 self.unreserve(pod, &place);
                 assumed.forget_last();
-                PodResult::Unschedulable(FitError::rejected_on(&place.node, rejection), Nomination::Clear)
+                PodResult::Unschedulable(FitError::rejected_on_chosen(rejection), Nomination::Clear)
             }
         }
     }

@@ -46,7 +46,7 @@ pub fn cost(candidate: &Candidate) -> Cost {
 }
 
 /// Returns the best candidate.
-pub fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
+pub fn choose(candidates: &[Arc<Candidate>]) -> Option<&Arc<Candidate>> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
 }
 

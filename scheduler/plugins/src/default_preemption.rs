@@ -13,12 +13,14 @@ use proto::meta::selector::Selector;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::DefaultPreemptionArgs;
 use scheduling_framework::cycle;
+use scheduling_framework::node_judge::all_are_local;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::preemption::{self, Candidate, importance};
 use scheduling_framework::{
     Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Preemption, Rejection,
+    Rejections,
 };
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub struct DefaultPreemption {
@@ -68,8 +70,8 @@ impl PostFilter for DefaultPreemption {
             return Vec::new();
         }
         let (mut found, _) = self.search(failed, |_| 0);
-        found.sort_by_key(preemption::cost);
-        let mut before: Option<Candidate> = None;
+        found.sort_by_key(|candidate| preemption::cost(candidate));
+        let mut before: Option<Arc<Candidate>> = None;
         let mut listed = Vec::new();
         for candidate in found {
             listed.push(Preemption {
@@ -93,8 +95,9 @@ fn ineligible(failed: &FailedCycle<'_>) -> Option<&'static str> {
     if pod.spec().preemption_policy.as_deref() == Some("Never") {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    let nominated = snapshot.get(pod.nominated_node_name())?;
-    if diagnosis.of(nominated.name()).is_some_and(|rejection| !rejection.resolvable) {
+    let number = snapshot.index_of(pod.nominated_node_name())?;
+    let nominated = &snapshot.nodes()[number];
+    if diagnosis.of(number).is_some_and(|rejection| !rejection.resolvable) {
         return None; // the pod cannot run on its nominated node any more
     }
     // The victims of an earlier preemption are still terminating.
@@ -125,20 +128,35 @@ impl DefaultPreemption {
         &self,
         failed: &FailedCycle<'_>,
         start: impl FnOnce(usize) -> usize,
-    ) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
-        let resolvable = |node: &&Arc<NodeInfo>| failed.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
-        let nodes: Vec<&Arc<NodeInfo>> = failed.snapshot.nodes().iter().filter(resolvable).collect();
-        let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
+    ) -> (Vec<Arc<Candidate>>, Rejections) {
+        let FailedCycle { profile, state, pod, snapshot, diagnosis, nominated } = failed;
+        let nodes = diagnosis.resolvable(snapshot.nodes().len());
+        let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), Rejections::default());
         if nodes.is_empty() {
             return (non_violating, rejections);
         }
         let budgets = self.budgets();
-        let offset = start(nodes.len());
-        for node in nodes.iter().cycle().skip(offset).take(nodes.len()) {
-            match victims_on(failed, node, &budgets) {
+        let no_victims = Arc::new(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
+        let with_nominated: BTreeSet<usize> = nominated.nodes().filter_map(|name| snapshot.index_of(name)).collect();
+        let mut kept = profile.kept.take(pod);
+        let kept_candidates = kept.candidates();
+        kept_candidates.prepare(failed, budgets.iter().map(|budget| budget.object.clone()).collect());
+        let is_kept = all_are_local(profile, state);
+        let offset = start(nodes.len()).min(nodes.len());
+        for node in nodes[offset..].iter().chain(&nodes[..offset]).copied() {
+            if !snapshot.has_lower_priority(node, pod.priority) {
+                rejections.push(node, &no_victims);
+                continue;
+            }
+            let simulate = || victims_on(failed, &snapshot.nodes()[node], &budgets).map(Arc::new).map_err(Arc::new);
+            let simulated = match is_kept && !with_nominated.contains(&node) {
+                true => kept_candidates.of(failed, node, simulate),
+                false => simulate(),
+            };
+            match simulated {
                 Ok(candidate) if candidate.violations == 0 => non_violating.push(candidate),
                 Ok(candidate) => violating.push(candidate),
-                Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
+                Err(rejection) => rejections.push(node, &rejection),
             }
             if !non_violating.is_empty()
                 && non_violating.len() + violating.len() >= self.candidates_to_find(nodes.len())
@@ -146,6 +164,7 @@ impl DefaultPreemption {
                 break;
             }
         }
+        profile.kept.put_back(kept, snapshot.nodes().len());
         non_violating.append(&mut violating);
         (non_violating, rejections)
     }
@@ -166,9 +185,6 @@ impl DefaultPreemption {
 fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
     let FailedCycle { profile, pod, nominated, .. } = failed;
     let mut lower: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
-    if lower.is_empty() {
-        return Err(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
-    }
     let (mut simulated, mut state) = (node.clone(), failed.state.clone());
     for other in &lower {
         simulated.remove_pod(other.uid());

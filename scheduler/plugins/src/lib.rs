@@ -41,6 +41,8 @@ mod affinity_tests;
 #[cfg(test)]
 mod cycle_tests;
 #[cfg(test)]
+mod kept_preemption_tests;
+#[cfg(test)]
 mod hint_tests;
 
 use client::Lister;

@@ -16,6 +16,7 @@ use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::preemption::{Candidate, importance};
 use serde_json::Map;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub struct Extender {
     configured: configuration::Extender,
@@ -138,7 +139,7 @@ impl Extender {
     pub async fn process_preemption(
         &self,
         pod: &PodInfo,
-        candidates: &[Candidate],
+        candidates: &[Arc<Candidate>],
     ) -> Result<MetaVictimsByNode, String> {
         let violations = |candidate: &Candidate| i64::try_from(candidate.violations).unwrap_or(i64::MAX);
         let whole = |candidate: &Candidate| (violations(candidate), candidate.victims.clone());
@@ -163,7 +164,7 @@ impl Extender {
     }
 
     /// Finds the named victims. A node without victims is an error, or left out if the extender is ignorable.
-    pub fn candidates(&self, answer: MetaVictimsByNode, snapshot: &Snapshot) -> Result<Vec<Candidate>, String> {
+    pub fn candidates(&self, answer: MetaVictimsByNode, snapshot: &Snapshot) -> Result<Vec<Arc<Candidate>>, String> {
         let mut candidates = Vec::new();
         for (name, meta) in answer {
             let node = snapshot.get(&name).ok_or_else(|| format!("nodeinfo not found for node name {name:?}"))?;
@@ -183,7 +184,7 @@ impl Extender {
                 false => victims.sort_by_key(|victim| importance(victim)),
             }
             let violations = usize::try_from(meta.violations).unwrap_or(0);
-            candidates.push(Candidate { node: name, victims, violations });
+            candidates.push(Arc::new(Candidate { node: name, victims, violations }));
         }
         Ok(candidates)
     }

@@ -20,6 +20,7 @@ use scheduling_framework::preemption::{self, Candidate};
 use scheduling_framework::profile::PluginScores;
 use scheduling_framework::{EXTENDER, FitError, MAX_NODE_SCORE, Nomination, PostFilterResult, Rejection};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::MAX_EXTENDER_PRIORITY;
 
 /// All extenders in the order in which they are asked: those that are ignorable come last.
@@ -69,10 +70,9 @@ impl Extenders {
                 }
                 Err(error) => return Err(error),
             };
-            let rejections = &mut search.diagnosis.rejections;
             let unresolvable = verdict.unresolvable.into_iter().map(|failed| (failed, false));
             for ((node, reason), resolvable) in verdict.failed.into_iter().map(|f| (f, true)).chain(unresolvable) {
-                rejections.insert(node, Rejection { plugin: EXTENDER, resolvable, reasons: vec![reason.into()] });
+                search.reject(&node, Rejection { plugin: EXTENDER, resolvable, reasons: vec![reason.into()] });
             }
             search.retain(|node| verdict.passed.contains(node));
         }
@@ -124,8 +124,8 @@ impl Extenders {
         });
         match best {
             Ok(best) => {
-                result.nomination = Nomination::Node(best.node);
-                result.victims = best.victims;
+                result.nomination = Nomination::Node(best.node.clone());
+                result.victims.clone_from(&best.victims);
             }
             Err(why) => {
                 result.nomination = Nomination::Keep;
@@ -141,8 +141,8 @@ impl Extenders {
         &self,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        mut candidates: Vec<Candidate>,
-    ) -> Result<Vec<Candidate>, String> {
+        mut candidates: Vec<Arc<Candidate>>,
+    ) -> Result<Vec<Arc<Candidate>>, String> {
         for extender in self.interested(pod).filter(|extender| extender.supports_preemption()) {
             let answer = extender.process_preemption(pod, &candidates).await;
             match answer.and_then(|answer| extender.candidates(answer, snapshot)) {

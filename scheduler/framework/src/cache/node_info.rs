@@ -25,12 +25,24 @@ pub struct NodeInfo {
     used_ports: BTreeMap<HostPort, u32>,
     /// Size of each image in bytes, by name.
     pub images: Arc<BTreeMap<String, i64>>,
+    /// Lowest priority of the pods; the maximum without pods.
+    pub lowest_priority: LowestPriority,
     /// Number of pods with any affinity or anti-affinity.
     pub with_affinity: u32,
     /// Number of pods with required anti-affinity.
     pub with_required_anti_affinity: u32,
     /// Number of this state: two states with the same number are equal. A clone is the same state until it changes.
     pub generation: u64,
+}
+
+/// The lowest priority of some pods. Without pods it is the maximum, so that no pod has a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowestPriority(pub i32);
+
+impl Default for LowestPriority {
+    fn default() -> Self {
+        Self(i32::MAX)
+    }
 }
 
 impl NodeInfo {
@@ -85,6 +97,7 @@ impl NodeInfo {
         }
         self.with_affinity += u32::from(pod.has_affinity());
         self.with_required_anti_affinity += u32::from(!pod.required_anti_affinity.is_empty());
+        self.lowest_priority.0 = self.lowest_priority.0.min(pod.priority);
         self.pods.insert(at, pod);
         self.counts_otherwise();
     }
@@ -97,7 +110,11 @@ impl NodeInfo {
     pub fn replace_pod(&mut self, pod: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
         let at = self.pods.binary_search_by(|other| other.uid().cmp(pod.uid())).ok()?;
         self.generation = generation::next();
-        Some(std::mem::replace(&mut self.pods[at], pod))
+        let old = std::mem::replace(&mut self.pods[at], pod);
+        if old.priority != self.pods[at].priority {
+            self.find_lowest_priority();
+        }
+        Some(old)
     }
 
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
@@ -115,8 +132,15 @@ impl NodeInfo {
         }
         self.with_affinity -= u32::from(pod.has_affinity());
         self.with_required_anti_affinity -= u32::from(!pod.required_anti_affinity.is_empty());
+        if pod.priority == self.lowest_priority.0 {
+            self.find_lowest_priority();
+        }
         self.counts_otherwise();
         Some(pod)
+    }
+
+    fn find_lowest_priority(&mut self) {
+        self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min().map(LowestPriority).unwrap_or_default();
     }
 
     /// Returns true if a pod on the node uses this port.
@@ -133,6 +157,7 @@ impl NodeInfo {
             && self.non_zero_requested == other.non_zero_requested
             && self.used_ports == other.used_ports
             && self.images == other.images
+            && self.lowest_priority == other.lowest_priority
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity
     }

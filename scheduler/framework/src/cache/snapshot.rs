@@ -15,6 +15,8 @@ pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
     /// Generation of each node, beside each other because every cycle reads many.
     generations: Vec<u64>,
+    /// Lowest priority of each node's pods.
+    lowest_priorities: Vec<i32>,
     index: BTreeMap<String, usize>,
     /// Indices of nodes that have pods with affinity or anti-affinity.
     with_affinity: BTreeSet<usize>,
@@ -40,6 +42,11 @@ impl Snapshot {
 
     pub fn generations(&self) -> &[u64] {
         &self.generations
+    }
+
+    /// Returns true if the node has pods of a lower priority.
+    pub fn has_lower_priority(&self, node: usize, priority: i32) -> bool {
+        self.lowest_priorities[node] < priority
     }
 
     /// Returns the version of this state, for `changed_since`.
@@ -107,6 +114,7 @@ impl Snapshot {
                     self.index.insert(info.name().to_owned(), self.nodes.len());
                     self.nodes.push(Arc::default());
                     self.generations.push(info.counted_generation);
+                    self.lowest_priorities.push(info.lowest_priority.0);
                     self.put(info);
                     true
                 }
@@ -129,6 +137,7 @@ impl Snapshot {
         let at = self.index_of(info.name())?;
         let old = std::mem::replace(&mut self.nodes[at], info);
         let new = &self.nodes[at];
+        self.lowest_priorities[at] = new.lowest_priority.0;
         mark(&mut self.with_affinity, at, new.with_affinity > 0);
         mark(&mut self.with_required_anti_affinity, at, new.with_required_anti_affinity > 0);
         self.topologies.replace(at, &old, new);
@@ -154,6 +163,7 @@ impl Snapshot {
         self.nodes.len() == other.nodes.len()
             && self.nodes.iter().zip(&other.nodes).all(|(a, b)| a.same_as(b))
             && self.index == other.index
+            && self.lowest_priorities == other.lowest_priorities
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity
             && self.image_nodes == other.image_nodes

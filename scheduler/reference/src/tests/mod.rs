@@ -202,7 +202,8 @@ impl Both {
             Err(mut error) => {
                 let FitError::NoFit { diagnosis, .. } = &error else { return Ok(()) };
                 for (name, verdict) in &evaluation.verdicts {
-                    let found = diagnosis.of(name).map(|it| Rejection {
+                    let number = self.scheduler.snapshot.index_of(name);
+                    let found = number.and_then(|number| diagnosis.of(number)).map(|it| Rejection {
                         plugin: it.plugin,
                         reasons: it.reasons.iter().map(ToString::to_string).collect(),
                         is_resolvable: it.resolvable,
