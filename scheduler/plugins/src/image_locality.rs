@@ -27,6 +27,9 @@ impl Score for ImageLocality {
 
     fn score_all(&self, _: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
         let wanted = Wanted::of(pod, snapshot);
+        if wanted.images.is_empty() {
+            return vec![wanted.score_of(0); nodes.len()]; // no node is read
+        }
         nodes.iter().map(|node| wanted.score(node)).collect()
     }
 }
@@ -57,6 +60,10 @@ impl Wanted {
     fn score(&self, node: &NodeInfo) -> i64 {
         let sizes = self.images.iter().filter_map(|(image, spread)| Some((node.images.get(image)?, spread)));
         let bytes: i64 = sizes.map(|(size, spread)| (*size as f64 * spread) as i64).sum();
+        self.score_of(bytes)
+    }
+
+    fn score_of(&self, bytes: i64) -> i64 {
         let most = MAX_CONTAINER_THRESHOLD_BYTES * self.containers.max(1);
         let counted = bytes.clamp(MIN_THRESHOLD_BYTES, most);
         MAX_NODE_SCORE * (counted - MIN_THRESHOLD_BYTES) / (most - MIN_THRESHOLD_BYTES)
