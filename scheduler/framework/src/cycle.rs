@@ -179,7 +179,7 @@ pub fn search<'a>(
     let mut kept = profile.kept.take(pod);
     let verdicts = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
     let mut judge = NodeJudge::new(profile, state, pod, snapshot, verdicts);
-    let (mut feasible, mut rejections, mut evaluated) = (Vec::new(), Rejections::default(), 0);
+    let (mut feasible, mut rejections, mut evaluated) = (Vec::with_capacity(enough), Rejections::default(), 0);
     // Kept verdicts have no duration, so a sampled cycle asks the plugins.
     let is_sampled = state.timings.samples_plugins();
     let start = rotation.next_start % count.max(1);
@@ -304,18 +304,21 @@ fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &
 
 /// Returns the node with the highest score; of several, a random one.
 fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
+    let totals = totals(scores, nodes);
     let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
-    for (node, total) in totals(scores, nodes).into_iter().enumerate() {
-        if total > most {
-            (best, most, equals) = (node, total, 1);
-        } else if total == most {
-            // Replacing the choice with probability 1/n at the nth equal node gives each of them the same chance.
-            equals += 1;
-            if random.below(equals) == 0 {
-                best = node;
+    random.draw(|below| {
+        for (node, total) in totals.into_iter().enumerate() {
+            if total > most {
+                (best, most, equals) = (node, total, 1);
+            } else if total == most {
+                // Replacing the choice with probability 1/n at the nth equal node gives each of them the same chance.
+                equals += 1;
+                if below(equals) == 0 {
+                    best = node;
+                }
             }
         }
-    }
+    });
     best
 }
 
