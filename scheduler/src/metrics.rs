@@ -2,7 +2,8 @@
 //!
 //! Corresponds to pkg/scheduler/metrics. `operations/state_metrics` counts what follows from the queue and the cache.
 
-use crate::extenders::cycle::CycleError;
+pub mod pod_groups;
+
 use crate::queue::QueuedPod;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels, exponential};
@@ -12,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::timings::{PointTiming, Timings};
-use scheduling_framework::{CycleState, Diagnosis, FitError, Profile, Rejection};
+use scheduling_framework::{CycleError, CycleState, Diagnosis, FitError, Profile, Rejection};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -5,12 +5,13 @@
 
 mod event_handlers;
 mod pod_group;
+mod pod_group_observer;
 mod preemption;
 mod recording;
 
 use crate::binding::{self, Evictions};
 use crate::extenders::Extenders;
-use crate::extenders::cycle::{CycleError, schedule_one};
+use crate::metrics::pod_groups::PodGroupMetrics;
 use crate::metrics::{AttemptResult, SchedulerMetrics, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
@@ -31,14 +32,14 @@ use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::configuration::Configuration;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
-use scheduling_framework::cycle::Rotation;
+use scheduling_framework::cycle::{self, Rotation};
 use scheduling_framework::features::{
     GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, SCHEDULER_ASYNC_PREEMPTION, WORKLOAD_AWARE_PREEMPTION,
 };
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    BindError, ClusterEvent, CycleState, FitError, Handle, Nomination, PodGroups, PreBind, Profile, Profiles, Register,
-    Registry, WaitingPods,
+    BindError, ClusterEvent, CycleError, CycleState, FitError, Handle, Nomination, PodGroups, PreBind, Profile,
+    Profiles, Register, Registry, WaitingPods,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct Scheduler {
     pub(crate) pods: Lister<Pod>,
     pub(crate) nodes: Lister<Node>,
     pub(crate) metrics: SchedulerMetrics,
+    /// `None` unless groups are scheduled.
+    group_metrics: Option<PodGroupMetrics>,
     /// Keeps attempts to explain them; `None` keeps nothing.
     attempts: Option<Arc<AttemptRecorder>>,
     random: Random,
@@ -166,6 +169,7 @@ impl Scheduler {
             pods: pods.lister(),
             nodes: informers.of().lister(),
             metrics: SchedulerMetrics::new(env),
+            group_metrics: features.is_on(GENERIC_WORKLOAD).then(|| PodGroupMetrics::new(env)),
             attempts,
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
@@ -261,10 +265,10 @@ impl Scheduler {
         state.timings = self.metrics.timings(&self.env);
         let next_start = rotation.next_start();
         let Attempt { profile, extenders, .. } = &attempt;
-        let (state_now, random) = (&mut state, &self.random);
+        let (extender, state_now, random) = (extenders.in_cycle(), &mut state, &self.random);
         let decided =
-            schedule_one(extenders, profile, state_now, &info, snapshot, &nominated, rotation, random).instrument(span);
-        let decided = decided.await;
+            cycle::schedule_one_with(extender, profile, state_now, &info, snapshot, &nominated, rotation, random);
+        let decided = decided.instrument(span).await;
         self.metrics.decided(profile, &state, &decided, self.env.now() - attempt.began);
         let permit = self.permit().await;
         let (reserved, outcome) = match decided {
@@ -278,8 +282,9 @@ impl Scheduler {
             }
             Err(CycleError::Extender(message)) => (Err(Failure::because(&message)), Outcome::Failed(message)),
             Err(CycleError::NoFit(mut error)) => {
-                let mut result = self.post_filter(&attempt, &mut error, &mut state, snapshot, &nominated);
-                extenders.process_preemption(&info, snapshot, &mut result, &mut error).await;
+                let result =
+                    cycle::post_filter(extender, profile, &mut error, &mut state, &info, snapshot, &nominated).await;
+                self.count_preemption(&attempt, &result);
                 let outcome = self.not_found(&error, &result);
                 let nomination = result.nomination.clone();
                 let evictions = Box::new(self.evictions(&info, result, &nominated));
@@ -288,7 +293,8 @@ impl Scheduler {
             }
         };
         self.metrics.observe(&attempt.profile, &state.timings);
-        self.keep(&mut attempt, &mut state, snapshot, nominated, next_start, outcome);
+        let points = std::mem::take(&mut state.timings.points);
+        attempt.kept = self.keep(&attempt, points, snapshot, nominated, next_start, outcome);
         self.finish(attempt, state, reserved, permit).await;
     }
 

@@ -1,7 +1,7 @@
 //! The scheduling cycle: finds the node of a pod in a snapshot, or the reasons for which no node fits.
 //!
 //! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
-//! same decision. With extenders the scheduler runs the same steps, and asks the extenders in between.
+//! same decision. Only extenders wait for something.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
@@ -9,8 +9,12 @@ use crate::configuration::profile::TieBreak;
 use crate::node_judge::{self, NodeJudge};
 use crate::pod_info::PodInfo;
 use crate::profile::{Candidates, PluginScores};
-use crate::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection, Rejections};
+use crate::{
+    CycleError, CycleExtender, CycleState, Diagnosis, FitError, Nominated, Nomination, PostFilterResult, Profile,
+    Rejection, Rejections,
+};
 use component_base::rng::Random;
+use futures::FutureExt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -40,7 +44,7 @@ impl Rotation {
 }
 
 /// The node of a pod, and how it was chosen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Decision {
     pub node: String,
     /// Number of nodes that were filtered.
@@ -53,7 +57,7 @@ pub struct Decision {
     pub rejections: Rejections,
 }
 
-/// Finds the node for a pod. The plugins leave their data in `state`.
+/// Finds the node for a pod without extenders. The plugins leave their data in `state`.
 pub fn schedule_one(
     profile: &Profile,
     state: &mut CycleState,
@@ -63,17 +67,78 @@ pub fn schedule_one(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Result<Decision, FitError> {
+    let decided = schedule_one_with(None, profile, state, pod, snapshot, nominated, rotation, random);
+    decided.now_or_never().expect("only extenders wait").map_err(|error| match error {
+        CycleError::NoFit(error) => error,
+        CycleError::Extender(message) => unreachable!("no extender was asked: {message}"),
+    })
+}
+
+/// Finds the node for a pod. Without extenders it awaits nothing.
+pub async fn schedule_one_with(
+    extender: Option<&dyn CycleExtender>,
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+    random: &Random,
+) -> Result<Decision, CycleError> {
     let candidates = pre_filter(profile, state, pod, snapshot)?;
-    let began = state.timings.begin();
-    let search = match nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
-        Some(node) => Search::of_one(snapshot, node),
-        None => search(profile, state, pod, snapshot, nominated, rotation, &candidates, !profile.score.is_empty()),
+    let (began, mut found) = (state.timings.begin(), None);
+    if let Some(node) = nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
+        let mut search = Search::of_one(snapshot, node);
+        match ask(extender, pod, &mut search).await {
+            Ok(()) => found = Some(search).filter(|search| !search.feasible.is_empty()),
+            Err(error) => tracing::warn!(pod = pod.key, error, "the nominated node was not evaluated"),
+        }
+    }
+    let search = match found {
+        Some(search) => search,
+        None => {
+            let compared = !profile.score.is_empty() || extender.is_some_and(CycleExtender::compares_nodes);
+            let mut search = search(profile, state, pod, snapshot, nominated, rotation, &candidates, compared);
+            ask(extender, pod, &mut search).await.map_err(CycleError::Extender)?;
+            search
+        }
     };
     state.timings.end(began, Point::Filter, search.code());
     let search = search.or_no_fit()?;
-    let scores = score(profile, state, pod, &search);
+    let mut scores = score(profile, state, pod, &search);
     state.end_search();
+    if let Some(extender) = extender.filter(|_| search.feasible.len() > 1) {
+        scores.extend(extender.prioritize(pod, &search.nodes()).await);
+    }
     Ok(choose(profile, search, scores, rotation, random))
+}
+
+/// Lets the extenders filter.
+async fn ask(extender: Option<&dyn CycleExtender>, pod: &PodInfo, search: &mut Search<'_>) -> Result<(), String> {
+    match extender {
+        Some(extender) => extender.filter(pod, search).await,
+        None => Ok(()),
+    }
+}
+
+/// Runs the PostFilter plugins for a pod that no node fits, and lets the extenders change a preemption.
+pub async fn post_filter(
+    extender: Option<&dyn CycleExtender>,
+    profile: &Profile,
+    error: &mut FitError,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+) -> PostFilterResult {
+    let began = state.timings.begin();
+    let mut result = profile.run_post_filters(error, state, pod, snapshot, nominated);
+    if let Some(extender) = extender {
+        extender.process_preemption(pod, snapshot, &mut result, error).await;
+    }
+    let found = matches!(result.nomination, Nomination::Node(_));
+    state.timings.end(began, Point::PostFilter, if found { "Success" } else { "Unschedulable" });
+    result
 }
 
 /// The nodes that pass all filters, and the rejections of others.

@@ -19,6 +19,7 @@ pub mod pod_groups;
 
 // A cycle and its parts.
 pub mod cycle;
+pub mod cycle_extender;
 pub mod rejection;
 pub mod timings;
 pub mod cycle_state;
@@ -34,6 +35,7 @@ pub mod preemption;
 pub mod node_judge;
 pub mod sign;
 pub mod placement;
+pub mod observer;
 pub mod pod_group_cycle;
 pub mod pod_group_preemption;
 
@@ -50,6 +52,7 @@ pub mod waiting_pods;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
 
+pub use cycle_extender::{CycleError, CycleExtender};
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};
 pub use event::ClusterEvent;

@@ -12,9 +12,12 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::cycle::{self, Rotation};
+use crate::observer::{Observed, Observer};
 use crate::placement::{Assignments, GroupInCycle, Placement};
 use crate::pod_info::PodInfo;
-use crate::{CycleState, FitError, Nominated, Nomination, PodGroups, PostFilterResult, Profile};
+use crate::{
+    CycleError, CycleExtender, CycleState, FitError, Nominated, Nomination, PodGroups, PostFilterResult, Profile,
+};
 use component_base::rng::Random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,6 +32,8 @@ pub struct PodGroupCycle<'a> {
     pub nominated: &'a Nominated,
     pub rotation: &'a mut Rotation,
     pub random: &'a Random,
+    pub extender: Option<&'a dyn CycleExtender>,
+    pub observer: &'a dyn Observer,
 }
 
 /// The node of one pod of the group.
@@ -45,6 +50,8 @@ pub enum PodResult {
     Placed(Box<Place>),
     /// No node fits, and preemption does not help.
     Unschedulable(FitError, Nomination),
+    /// An extender has failed.
+    Failed(String),
 }
 
 /// The result for the group as a whole.
@@ -55,6 +62,8 @@ pub enum Verdict {
     /// The group fits when victims are gone.
     WaitingForPreemption,
     Unschedulable,
+    /// One pod ended with an error. The others are not tried.
+    Failed,
 }
 
 pub struct PodGroupResult {
@@ -79,26 +88,26 @@ impl PodGroupResult {
 
     /// Returns true if the group can run, now or after a preemption.
     fn is_feasible(&self) -> bool {
-        self.verdict != Verdict::Unschedulable
+        matches!(self.verdict, Verdict::Schedulable | Verdict::WaitingForPreemption)
     }
 }
 
 impl PodGroupCycle<'_> {
     /// Finds nodes for the pods, in their order.
-    pub fn run(&mut self, pods: &[Arc<PodInfo>], post_filters: PostFilters) -> PodGroupResult {
+    pub async fn run(&mut self, pods: &[Arc<PodInfo>], post_filters: PostFilters) -> PodGroupResult {
         if self.profile.placement_generate.is_empty() {
-            return self.run_in(None, pods, post_filters, true);
+            return self.run_in(None, pods, post_filters, true).await;
         }
         let generated = self.placements(pods);
         match generated {
-            Ok(placements) => self.run_placements(&placements, pods, post_filters),
+            Ok(placements) => self.run_placements(&placements, pods, post_filters).await,
             Err(message) => PodGroupResult::unschedulable(message),
         }
     }
 
     /// Returns true if the group would run without preemption of single pods. Nothing stays reserved.
-    pub fn would_fit(&mut self, pods: &[Arc<PodInfo>]) -> bool {
-        self.run_in(None, pods, PostFilters::Skip, false).is_feasible()
+    pub async fn would_fit(&mut self, pods: &[Arc<PodInfo>]) -> bool {
+        self.run_in(None, pods, PostFilters::Skip, false).await.is_feasible()
     }
 
     fn placements(&self, pods: &[Arc<PodInfo>]) -> Result<Vec<Placement>, String> {
@@ -117,18 +126,21 @@ impl PodGroupCycle<'_> {
     }
 
     /// Tries the group in each placement, and takes the best of those in which it fits.
-    fn run_placements(
+    async fn run_placements(
         &mut self,
         placements: &[Placement],
         pods: &[Arc<PodInfo>],
         post_filters: PostFilters,
     ) -> PodGroupResult {
         if let [only] = placements {
-            return self.run_in(Some(only), pods, post_filters, true);
+            return self.run_in(Some(only), pods, post_filters, true).await;
         }
         let (mut first, mut feasible) = (None, Vec::new());
         for placement in placements {
-            let result = self.run_in(Some(placement), pods, post_filters, false);
+            let result = self.run_in(Some(placement), pods, post_filters, false).await;
+            if result.verdict == Verdict::Failed {
+                return result;
+            }
             if result.is_feasible() {
                 feasible.push((placement, result));
             } else if first.is_none() {
@@ -146,7 +158,7 @@ impl PodGroupCycle<'_> {
         }
         let best = self.best_placement(pods, &feasible);
         let (placement, _) = feasible[best];
-        self.run_in(Some(placement), pods, post_filters, true)
+        self.run_in(Some(placement), pods, post_filters, true).await
     }
 
     /// Returns the index of the placement with the highest score; of several, a random one.
@@ -170,8 +182,8 @@ impl PodGroupCycle<'_> {
         best[self.random.below(best.len())]
     }
 
-    /// Finds nodes within a placement. If `keeps` is false, nothing stays reserved, whatever the verdict.
-    fn run_in(
+    /// Finds nodes within a placement. If `keeps` is false, nothing stays reserved, whatever the verdict, and nobody observes it.
+    async fn run_in(
         &mut self,
         placement: Option<&Placement>,
         pods: &[Arc<PodInfo>],
@@ -181,20 +193,37 @@ impl PodGroupCycle<'_> {
         let mut restricted = placement.map(|placement| placement.snapshot(self.snapshot));
         let mut assumed = Assumed { snapshot: restricted.as_mut().unwrap_or(self.snapshot), before: Vec::new() };
         let mut nominated = self.nominated.clone();
-        let mut pass =
-            Pass { profile: self.profile, groups: self.groups, rotation: self.rotation, random: self.random };
-        let mut results = Vec::new();
+        let mut pass = Pass {
+            profile: self.profile,
+            groups: self.groups,
+            rotation: self.rotation,
+            random: self.random,
+            extender: self.extender,
+            observer: keeps.then_some(self.observer),
+        };
+        let (mut results, mut message) = (Vec::new(), String::new());
         let (mut requires_preemption, mut verdict) = (false, Verdict::Unschedulable);
-        for pod in pods {
-            let result = pass.place(pod, &mut assumed, &mut nominated, post_filters);
-            if let PodResult::Placed(place) = &result {
-                requires_preemption |= place.preemption.is_some();
-                // One allowed pod means that the group may run, with all its pods that fit.
-                if place.waits_for.is_empty() || verdict != Verdict::Unschedulable {
-                    verdict = if requires_preemption { Verdict::WaitingForPreemption } else { Verdict::Schedulable };
+        for (at, pod) in pods.iter().enumerate() {
+            let result = pass.place(at, pod, &mut assumed, &mut nominated, post_filters).await;
+            match &result {
+                PodResult::Placed(place) => {
+                    requires_preemption |= place.preemption.is_some();
+                    // One allowed pod means that the group may run, with all its pods that fit.
+                    if place.waits_for.is_empty() || verdict != Verdict::Unschedulable {
+                        verdict =
+                            if requires_preemption { Verdict::WaitingForPreemption } else { Verdict::Schedulable };
+                    }
+                }
+                PodResult::Unschedulable(..) => {}
+                PodResult::Failed(why) => {
+                    verdict = Verdict::Failed;
+                    message = format!("failed to schedule other pod from a pod group: {why}");
                 }
             }
             results.push(result);
+            if verdict == Verdict::Failed {
+                break;
+            }
         }
         if !keeps || verdict != Verdict::Schedulable {
             for (pod, result) in pods.iter().zip(&results).rev() {
@@ -204,10 +233,9 @@ impl PodGroupCycle<'_> {
             }
         }
         assumed.restore();
-        let message = match verdict {
-            Verdict::WaitingForPreemption => "pod group is waiting for preemption to complete".to_owned(),
-            _ => String::new(),
-        };
+        if verdict == Verdict::WaitingForPreemption {
+            "pod group is waiting for preemption to complete".clone_into(&mut message);
+        }
         PodGroupResult { pods: results, verdict, message }
     }
 }
@@ -218,7 +246,7 @@ pub const UNSCHEDULABLE: &str = "pod group is unschedulable";
 fn proposed<'a>(pods: &'a [Arc<PodInfo>], result: &'a PodGroupResult) -> Vec<(&'a PodInfo, &'a str)> {
     let placed = pods.iter().zip(&result.pods).filter_map(|(pod, result)| match result {
         PodResult::Placed(place) => Some((&**pod, place.node.as_str())),
-        PodResult::Unschedulable(..) => None,
+        PodResult::Unschedulable(..) | PodResult::Failed(_) => None,
     });
     placed.collect()
 }
@@ -259,12 +287,15 @@ struct Pass<'a> {
     groups: &'a PodGroups,
     rotation: &'a mut Rotation,
     random: &'a Random,
+    extender: Option<&'a dyn CycleExtender>,
+    observer: Option<&'a dyn Observer>,
 }
 
 impl Pass<'_> {
     /// Finds the node of one pod, and assumes and reserves it there, so that the next pod sees it.
-    fn place(
+    async fn place(
         &mut self,
+        at: usize,
         pod: &Arc<PodInfo>,
         assumed: &mut Assumed<'_>,
         nominated: &mut Nominated,
@@ -272,21 +303,29 @@ impl Pass<'_> {
     ) -> PodResult {
         let mut state = CycleState::default();
         state.in_pod_group_cycle = true;
+        state.timings = self.observer.map(Observer::timings).unwrap_or_default();
+        let (began, next_start) = (state.timings.begin(), self.rotation.next_start());
         let snapshot = &*assumed.snapshot;
-        let (profile, rotation) = (self.profile, &mut *self.rotation);
-        let decided = cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, self.random);
-        let (node, preemption) = match decided {
-            Ok(decision) => (decision.node, None),
-            Err(error) if post_filters == PostFilters::Skip => {
-                return PodResult::Unschedulable(error, Nomination::Clear);
-            }
-            Err(mut error) => {
-                let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);
-                match &result.nomination {
-                    Nomination::Node(node) => (node.clone(), Some((result, error))),
-                    other => return PodResult::Unschedulable(error, other.clone()),
-                }
-            }
+        let (profile, extender, rotation) = (self.profile, self.extender, &mut *self.rotation);
+        let cycle =
+            cycle::schedule_one_with(extender, profile, &mut state, pod, snapshot, nominated, rotation, self.random);
+        let (mut decided, mut post_filter) = (cycle.await, None);
+        if let (Err(CycleError::NoFit(error)), PostFilters::Run) = (&mut decided, post_filters) {
+            let result = cycle::post_filter(extender, profile, error, &mut state, pod, snapshot, nominated);
+            post_filter = Some(result.await);
+        }
+        if let Some(observer) = self.observer {
+            let (state, decided, post_filter) = (&mut state, &decided, post_filter.as_ref());
+            observer.decided(at, Observed { began, state, snapshot, nominated, next_start, decided, post_filter });
+        }
+        let (node, preemption) = match (decided, post_filter) {
+            (Ok(decision), _) => (decision.node, None),
+            (Err(CycleError::Extender(message)), _) => return PodResult::Failed(message),
+            (Err(CycleError::NoFit(error)), None) => return PodResult::Unschedulable(error, Nomination::Clear),
+            (Err(CycleError::NoFit(error)), Some(result)) => match &result.nomination {
+                Nomination::Node(node) => (node.clone(), Some((result, error))),
+                other => return PodResult::Unschedulable(error, other.clone()),
+            },
         };
         let victims = preemption.as_ref().map(|(result, _)| result.victims.as_slice()).unwrap_or_default();
         assumed.assume(pod, &node, victims);

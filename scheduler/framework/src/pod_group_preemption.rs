@@ -7,6 +7,7 @@ use crate::cache::Snapshot;
 use crate::pod_group_cycle::{PodGroupCycle, PodGroupResult};
 use crate::pod_info::PodInfo;
 use crate::{Plugin, PodGroups};
+use async_trait::async_trait;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,22 +22,27 @@ pub struct FailedGroup<'a> {
     pub placed: Vec<Arc<PodInfo>>,
 }
 
-/// Returns true if the group would fit without these pods.
-pub type FitsWithout<'a> = &'a mut dyn FnMut(&[&Arc<PodInfo>]) -> bool;
+/// Tries the group on nodes without some of their pods.
+#[async_trait]
+pub trait FitsWithout: Send {
+    /// Returns true if the group would fit without these pods.
+    async fn fits_without(&mut self, removed: &[&Arc<PodInfo>]) -> bool;
+}
 
 /// Runs when a pod group cycle has failed.
+#[async_trait]
 pub trait PodGroupPostFilter: Plugin {
     /// Returns the pods to evict, or why no eviction helps.
-    fn pod_group_post_filter(
+    async fn pod_group_post_filter(
         &self,
         failed: &FailedGroup<'_>,
-        fits_without: FitsWithout<'_>,
+        trial: &mut dyn FitsWithout,
     ) -> Result<Vec<Arc<PodInfo>>, String>;
 }
 
 impl PodGroupCycle<'_> {
     /// Returns the pods without which the group fits, or why there are none.
-    pub fn preempt(&mut self, pods: &[Arc<PodInfo>]) -> Result<Vec<Arc<PodInfo>>, String> {
+    pub async fn preempt(&mut self, pods: &[Arc<PodInfo>]) -> Result<Vec<Arc<PodInfo>>, String> {
         let Some(plugin) = self.profile.pod_group_post_filter.first().cloned() else {
             return Err("default preemption plugin is not registered, workload aware preemption is disabled".to_owned());
         };
@@ -49,12 +55,22 @@ impl PodGroupCycle<'_> {
         }
         let placed: Vec<Arc<PodInfo>> = self.snapshot.nodes().iter().flat_map(|node| node.pods.clone()).collect();
         let failed = FailedGroup { object, groups: self.groups, pods, placed };
-        plugin.pod_group_post_filter(&failed, &mut |removed| self.fits_without(removed, pods))
+        plugin.pod_group_post_filter(&failed, &mut Trial { cycle: self, pods }).await
     }
+}
 
-    fn fits_without(&mut self, removed: &[&Arc<PodInfo>], pods: &[Arc<PodInfo>]) -> bool {
+/// The group in a cycle that keeps nothing.
+struct Trial<'a, 'b> {
+    cycle: &'a mut PodGroupCycle<'b>,
+    pods: &'a [Arc<PodInfo>],
+}
+
+#[async_trait]
+impl FitsWithout for Trial<'_, '_> {
+    async fn fits_without(&mut self, removed: &[&Arc<PodInfo>]) -> bool {
+        let Trial { cycle, pods } = self;
         let mut by_node: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        let nodes = node_names(self.snapshot);
+        let nodes = node_names(cycle.snapshot);
         for pod in removed {
             if let Some(node) = nodes.get(pod.uid()) {
                 by_node.entry(node.clone()).or_default().push(pod.uid());
@@ -62,14 +78,14 @@ impl PodGroupCycle<'_> {
         }
         let mut before = Vec::new();
         for (node, uids) in by_node {
-            let Some(old) = self.snapshot.get(&node).cloned() else { continue };
+            let Some(old) = cycle.snapshot.get(&node).cloned() else { continue };
             let mut changed = (*old).clone();
             uids.iter().for_each(|uid| drop(changed.remove_pod(uid)));
-            self.snapshot.replace(Arc::new(changed));
+            cycle.snapshot.replace(Arc::new(changed));
             before.push(old);
         }
-        let fits = self.would_fit(pods);
-        before.into_iter().for_each(|old| self.snapshot.replace(old));
+        let fits = cycle.would_fit(pods).await;
+        before.into_iter().for_each(|old| cycle.snapshot.replace(old));
         fits
     }
 }

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/preemption/podgrouppreemption.go.
 
 use crate::default_preemption::{self, DefaultPreemption};
+use async_trait::async_trait;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use scheduling_framework::pod_group_preemption::{FailedGroup, FitsWithout, PodGroupPostFilter};
 use scheduling_framework::pod_info::PodInfo;
@@ -18,13 +19,14 @@ struct Victim {
     is_group: bool,
 }
 
+#[async_trait]
 impl PodGroupPostFilter for DefaultPreemption {
     /// Takes all pods of lower priority away. Then gives each of them back, the more important ones first, while the group
     /// still fits. The rest are the victims.
-    fn pod_group_post_filter(
+    async fn pod_group_post_filter(
         &self,
         failed: &FailedGroup<'_>,
-        fits_without: FitsWithout<'_>,
+        trial: &mut dyn FitsWithout,
     ) -> Result<Vec<Arc<PodInfo>>, String> {
         if failed.pods.iter().any(|pod| pod.spec().preemption_policy.as_deref() == Some("Never")) {
             return Err("not eligible due to preemptionPolicy=Never.".to_owned());
@@ -37,12 +39,12 @@ impl PodGroupPostFilter for DefaultPreemption {
         }
         potential.sort_by_cached_key(importance);
         let mut removed: Vec<bool> = vec![true; potential.len()];
-        if !fits(&potential, &removed, fits_without) {
+        if !fits(&potential, &removed, trial).await {
             return Err("Preemption is not helpful for scheduling".to_owned());
         }
         for at in self.reprieve_order(&potential) {
             removed[at] = false;
-            removed[at] = !fits(&potential, &removed, fits_without);
+            removed[at] = !fits(&potential, &removed, trial).await;
         }
         Ok(potential.into_iter().zip(removed).filter(|(_, removed)| *removed).flat_map(|(one, _)| one.pods).collect())
     }
@@ -60,10 +62,10 @@ impl DefaultPreemption {
     }
 }
 
-fn fits(potential: &[Victim], removed: &[bool], fits_without: &mut dyn FnMut(&[&Arc<PodInfo>]) -> bool) -> bool {
+async fn fits(potential: &[Victim], removed: &[bool], trial: &mut dyn FitsWithout) -> bool {
     let pods: Vec<&Arc<PodInfo>> =
         potential.iter().zip(removed).filter(|(_, removed)| **removed).flat_map(|(victim, _)| &victim.pods).collect();
-    fits_without(&pods)
+    trial.fits_without(&pods).await
 }
 
 fn priority(group: &PodGroup) -> i32 {

@@ -2,13 +2,13 @@
 //! preemption, and may bind.
 //!
 //! Corresponds to pkg/scheduler/extender.go. Read in order: [`wire`] (the JSON of questions and answers), [`service`] (one
-//! request), [`extender`] (one extender), `Extenders` here (all of them), [`cycle`] (a scheduling cycle that asks them).
+//! request), [`extender`] (one extender), `Extenders` here (all of them).
 
 pub mod wire;
 pub mod service;
 pub mod extender;
-pub mod cycle;
 
+use async_trait::async_trait;
 use component_base::env::Env;
 use extender::Extender;
 use futures::future::join_all;
@@ -18,7 +18,9 @@ use scheduling_framework::cycle::Search;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::preemption::{self, Candidate};
 use scheduling_framework::profile::PluginScores;
-use scheduling_framework::{EXTENDER, FitError, MAX_NODE_SCORE, Nomination, PostFilterResult, Rejection};
+use scheduling_framework::{
+    CycleExtender, EXTENDER, FitError, MAX_NODE_SCORE, Nomination, PostFilterResult, Rejection,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::MAX_EXTENDER_PRIORITY;
@@ -41,99 +43,18 @@ impl Extenders {
         if errors.is_empty() { Ok(Self(extenders)) } else { Err(errors) }
     }
 
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns true if more than one feasible node is of use, because an extender filters or scores nodes.
-    pub fn compare_nodes(&self) -> bool {
-        self.0.iter().any(|extender| extender.is_filter() || extender.is_prioritizer())
+    /// Returns what a cycle asks; `None` without extenders.
+    pub fn in_cycle(&self) -> Option<&dyn CycleExtender> {
+        (!self.is_empty()).then_some(self)
     }
 
     /// Returns the extenders that have to do with a pod.
     fn interested<'a>(&'a self, pod: &'a PodInfo) -> impl Iterator<Item = &'a Extender> {
         self.0.iter().filter(|extender| extender.is_interested(pod))
-    }
-
-    /// Removes the nodes that an extender rejects. Each is asked about the nodes that those before it have left.
-    pub async fn filter(&self, pod: &PodInfo, search: &mut Search<'_>) -> Result<(), String> {
-        let before = search.feasible.len();
-        for extender in self.interested(pod).filter(|extender| extender.is_filter()) {
-            if search.feasible.is_empty() {
-                break;
-            }
-            let verdict = match extender.filter(pod, &search.nodes()).await {
-                Ok(verdict) => verdict,
-                Err(error) if extender.is_ignorable() => {
-                    extender.skipped(pod, &error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let unresolvable = verdict.unresolvable.into_iter().map(|failed| (failed, false));
-            for ((node, reason), resolvable) in verdict.failed.into_iter().map(|f| (f, true)).chain(unresolvable) {
-                search.reject(&node, Rejection { plugin: EXTENDER, resolvable, reasons: vec![reason.into()] });
-            }
-            search.retain(|node| verdict.passed.contains(node));
-        }
-        if search.feasible.len() != before {
-            search.diagnosis.plugins.insert(EXTENDER);
-        }
-        Ok(())
-    }
-
-    /// Returns the weighted sum of the extenders' scores of each node. An extender that fails adds nothing.
-    pub async fn prioritize(&self, pod: &PodInfo, nodes: &[&NodeInfo]) -> Option<PluginScores> {
-        let asked: Vec<&Extender> = self.interested(pod).filter(|extender| extender.is_prioritizer()).collect();
-        if asked.is_empty() {
-            return None;
-        }
-        let answers = join_all(asked.iter().map(|extender| extender.prioritize(pod, nodes))).await;
-        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        for (extender, answer) in asked.iter().zip(answers) {
-            match answer {
-                Err(error) => extender.skipped(pod, &error),
-                Ok(scores) => {
-                    let factor = extender.weight().saturating_mul(MAX_NODE_SCORE / MAX_EXTENDER_PRIORITY);
-                    for (node, score) in scores {
-                        let sum = sums.entry(node).or_default();
-                        *sum = sum.saturating_add(score.saturating_mul(factor));
-                    }
-                }
-            }
-        }
-        let scores = nodes.iter().map(|node| sums.get(node.name()).copied().unwrap_or(0)).collect();
-        Some(PluginScores { plugin: EXTENDER, weight: 1, scores })
-    }
-
-    /// Lets the extenders change a preemption: they may refuse candidates and name other victims.
-    pub async fn process_preemption(
-        &self,
-        pod: &PodInfo,
-        snapshot: &Snapshot,
-        result: &mut PostFilterResult,
-        error: &mut FitError,
-    ) {
-        let candidates = std::mem::take(&mut result.candidates);
-        if candidates.is_empty() || !self.interested(pod).any(Extender::supports_preemption) {
-            return;
-        }
-        let remaining = self.remaining(pod, snapshot, candidates).await;
-        let best = remaining.and_then(|remaining| {
-            preemption::choose(&remaining).cloned().ok_or_else(|| "no candidate node for preemption".to_owned())
-        });
-        match best {
-            Ok(best) => {
-                result.nomination = Nomination::Node(best.node.clone());
-                result.victims.clone_from(&best.victims);
-            }
-            Err(why) => {
-                result.nomination = Nomination::Keep;
-                result.victims = Vec::new();
-                result.message = format!("preemption: {why}");
-                error.set_post_filter_message(&result.message);
-            }
-        }
     }
 
     /// Returns the candidates that all extenders agree to.
@@ -166,6 +87,95 @@ impl Extenders {
             }
         }
         None
+    }
+}
+
+#[async_trait]
+impl CycleExtender for Extenders {
+    /// Returns true if an extender filters or scores nodes.
+    fn compares_nodes(&self) -> bool {
+        self.0.iter().any(|extender| extender.is_filter() || extender.is_prioritizer())
+    }
+
+    /// Removes the nodes that an extender rejects. Each is asked about the nodes that those before it have left.
+    async fn filter(&self, pod: &PodInfo, search: &mut Search<'_>) -> Result<(), String> {
+        let before = search.feasible.len();
+        for extender in self.interested(pod).filter(|extender| extender.is_filter()) {
+            if search.feasible.is_empty() {
+                break;
+            }
+            let verdict = match extender.filter(pod, &search.nodes()).await {
+                Ok(verdict) => verdict,
+                Err(error) if extender.is_ignorable() => {
+                    extender.skipped(pod, &error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let unresolvable = verdict.unresolvable.into_iter().map(|failed| (failed, false));
+            for ((node, reason), resolvable) in verdict.failed.into_iter().map(|f| (f, true)).chain(unresolvable) {
+                search.reject(&node, Rejection { plugin: EXTENDER, resolvable, reasons: vec![reason.into()] });
+            }
+            search.retain(|node| verdict.passed.contains(node));
+        }
+        if search.feasible.len() != before {
+            search.diagnosis.plugins.insert(EXTENDER);
+        }
+        Ok(())
+    }
+
+    /// Returns the weighted sum of the extenders' scores of each node. An extender that fails adds nothing.
+    async fn prioritize(&self, pod: &PodInfo, nodes: &[&NodeInfo]) -> Option<PluginScores> {
+        let asked: Vec<&Extender> = self.interested(pod).filter(|extender| extender.is_prioritizer()).collect();
+        if asked.is_empty() {
+            return None;
+        }
+        let answers = join_all(asked.iter().map(|extender| extender.prioritize(pod, nodes))).await;
+        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+        for (extender, answer) in asked.iter().zip(answers) {
+            match answer {
+                Err(error) => extender.skipped(pod, &error),
+                Ok(scores) => {
+                    let factor = extender.weight().saturating_mul(MAX_NODE_SCORE / MAX_EXTENDER_PRIORITY);
+                    for (node, score) in scores {
+                        let sum = sums.entry(node).or_default();
+                        *sum = sum.saturating_add(score.saturating_mul(factor));
+                    }
+                }
+            }
+        }
+        let scores = nodes.iter().map(|node| sums.get(node.name()).copied().unwrap_or(0)).collect();
+        Some(PluginScores { plugin: EXTENDER, weight: 1, scores })
+    }
+
+    /// Lets the extenders change a preemption: they may refuse candidates and name other victims.
+    async fn process_preemption(
+        &self,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        result: &mut PostFilterResult,
+        error: &mut FitError,
+    ) {
+        let candidates = std::mem::take(&mut result.candidates);
+        if candidates.is_empty() || !self.interested(pod).any(Extender::supports_preemption) {
+            return;
+        }
+        let remaining = self.remaining(pod, snapshot, candidates).await;
+        let best = remaining.and_then(|remaining| {
+            preemption::choose(&remaining).cloned().ok_or_else(|| "no candidate node for preemption".to_owned())
+        });
+        match best {
+            Ok(best) => {
+                result.nomination = Nomination::Node(best.node.clone());
+                result.victims.clone_from(&best.victims);
+            }
+            Err(why) => {
+                result.nomination = Nomination::Keep;
+                result.victims = Vec::new();
+                result.message = format!("preemption: {why}");
+                error.set_post_filter_message(&result.message);
+            }
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tables of the semantics of extenders, from the documentation of k8s.io/kube-scheduler/extender/v1.
 
-use super::cycle::{CycleError, schedule_one};
 use super::fixture::{Answer, Asked, serve};
 use super::*;
 use Answer::{Json, Never, Text};
@@ -8,8 +7,8 @@ use component_base::rng::Random;
 use proto::Kind;
 use scheduler_plugins::fixture::{self, Objects, TestCluster, info};
 use scheduling_framework::configuration::Configuration;
-use scheduling_framework::cycle::Decision;
-use scheduling_framework::{CycleState, Profiles};
+use scheduling_framework::cycle::{Decision, schedule_one_with};
+use scheduling_framework::{CycleError, CycleState, Profiles};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ impl World {
         let TestCluster { cache, snapshot, profile, nominated, rotation, .. } = &mut self.cluster;
         cache.update(snapshot);
         let random = Random::from_seed(1, "ties");
-        schedule_one(&self.extenders, profile, state, pod, snapshot, nominated, rotation, &random).await
+        schedule_one_with(self.extenders.in_cycle(), profile, state, pod, snapshot, nominated, rotation, &random).await
     }
 
     /// Returns the node of a pod, or the message about it.
@@ -316,8 +315,17 @@ async fn resources_that_the_scheduler_ignores_are_left_to_the_extender() {
         cache.update(snapshot);
         let (profile, random) = (profiles.of(&pod.pod).unwrap(), Random::from_seed(1, "ties"));
         let mut state = CycleState::default();
-        let decided =
-            schedule_one(&world.extenders, profile, &mut state, &pod, snapshot, nominated, rotation, &random).await;
+        let decided = schedule_one_with(
+            world.extenders.in_cycle(),
+            profile,
+            &mut state,
+            &pod,
+            snapshot,
+            nominated,
+            rotation,
+            &random,
+        )
+        .await;
         assert_eq!(decided.is_ok(), fits);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the outer half of pkg/scheduler/schedule_one_podgroup.go.
 
+use super::pod_group_observer::GroupObserver;
 use super::{Attempt, Failure, Scheduler};
 use crate::binding::{self, Evictions};
 use crate::pod_group_condition;
@@ -15,10 +16,11 @@ use scheduling_framework::pod_group_cycle::{
     Place, PodGroupCycle, PodGroupResult, PodResult, PostFilters, UNSCHEDULABLE, Verdict,
 };
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, Nominated, Nomination, Profile};
+use scheduling_framework::{CycleState, Nominated, Nomination};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tracing::Instrument;
 
 impl Scheduler {
     /// Schedules the pods of the group that need nodes. `first` is the one that the queue has given.
@@ -33,39 +35,54 @@ impl Scheduler {
         if let Err(why) = one_scheduler_name(&pods) {
             return self.fail_all(key, pods, &why).await;
         }
-        let attempts: Vec<Attempt> = pods.into_iter().filter_map(|pod| self.wanted(pod)).collect();
+        let mut attempts: Vec<Attempt> = pods.into_iter().filter_map(|pod| self.wanted(pod)).collect();
         let Some(attempt) = attempts.first() else { return };
-        let (profile, recorder) = (attempt.profile.clone(), attempt.recorder.clone());
-        let infos: Vec<Arc<PodInfo>> = attempts.iter().map(|attempt| attempt.queued.info.clone()).collect();
+        let (began, profile, recorder) = (attempt.began, attempt.profile.clone(), attempt.recorder.clone());
         self.cache.lock().update(snapshot);
         let nominated = self.queue.with(|queue, _| queue.nominated.clone());
         let span = tracing::info_span!("schedule", pod_group = key);
-        let (result, victims) =
-            span.in_scope(|| self.run_pod_group_cycle(key, &profile, &infos, &nominated, snapshot, rotation));
-        tracing::info!(pod_group = key, verdict = ?result.verdict, pods = infos.len(), "pod group");
-        let condition = Condition::of(&result);
+        let cycle = self.run_pod_group_cycle(key, &attempts, &nominated, snapshot, rotation).instrument(span);
+        let (result, victims, kept) = cycle.await;
+        tracing::info!(pod_group = key, verdict = ?result.verdict, pods = attempts.len(), "pod group");
+        kept.into_iter().for_each(|(at, id)| attempts[at].kept = Some(id));
+        let (condition, verdict) = (Condition::of(&result), result.verdict);
         self.submit(attempts, result, victims, &nominated).await;
+        if let Some(metrics) = &self.group_metrics {
+            metrics.ended(verdict, &profile, self.env.now() - began);
+        }
         self.write_condition(key, condition, recorder);
     }
 
-    fn run_pod_group_cycle(
+    /// Returns the result with the victims of the group, and the numbers of the attempts that are kept.
+    async fn run_pod_group_cycle(
         &self,
         key: &str,
-        profile: &Profile,
-        pods: &[Arc<PodInfo>],
+        attempts: &[Attempt],
         nominated: &Nominated,
         snapshot: &mut Snapshot,
         rotation: &mut Rotation,
-    ) -> (PodGroupResult, Vec<Arc<PodInfo>>) {
-        let (groups, random) = (&self.pod_groups, &self.random);
-        let mut cycle = PodGroupCycle { profile, key, groups, snapshot, nominated, rotation, random };
-        if !self.preempts_for_groups {
-            return (cycle.run(pods, PostFilters::Run), Vec::new());
+    ) -> (PodGroupResult, Vec<Arc<PodInfo>>, BTreeMap<usize, u64>) {
+        let (began, first) = (self.env.now(), &attempts[0]);
+        let pods: Vec<Arc<PodInfo>> = attempts.iter().map(|attempt| attempt.queued.info.clone()).collect();
+        let observer = GroupObserver::new(self, attempts);
+        let mut cycle = PodGroupCycle {
+            profile: &first.profile,
+            key,
+            groups: &self.pod_groups,
+            snapshot,
+            nominated,
+            rotation,
+            random: &self.random,
+            extender: first.extenders.in_cycle(),
+            observer: &observer,
+        };
+        let post_filters = if self.preempts_for_groups { PostFilters::Skip } else { PostFilters::Run };
+        let (mut result, mut victims) = (cycle.run(&pods, post_filters).await, Vec::new());
+        if let Some(metrics) = &self.group_metrics {
+            metrics.decided(self.env.now() - began);
         }
-        let mut result = cycle.run(pods, PostFilters::Skip);
-        let mut victims = Vec::new();
-        if result.verdict == Verdict::Unschedulable {
-            match cycle.preempt(pods) {
+        if self.preempts_for_groups && result.verdict == Verdict::Unschedulable {
+            match cycle.preempt(&pods).await {
                 Ok(found) => {
                     victims = found;
                     result.verdict = Verdict::WaitingForPreemption;
@@ -73,7 +90,7 @@ impl Scheduler {
                 Err(why) => result.add_message(&why),
             }
         }
-        (result, victims)
+        (result, victims, observer.into_kept())
     }
 
     /// Takes the other pods of the group from the queue. Those of higher priority come first, then those that were tried
@@ -137,6 +154,8 @@ impl Scheduler {
         // All pods have their nodes before the first write, so that none waits for one that is not tried.
         for attempt in attempts {
             let (state, reserved) = match results.next() {
+                Some(PodResult::Failed(why)) => (CycleState::default(), Err(Failure::because(&why))),
+                _ if verdict == Verdict::Failed => (CycleState::default(), Err(Failure::because(&message))),
                 None => (CycleState::default(), Err(Failure::of_group(&message, BTreeSet::new()))),
                 Some(PodResult::Unschedulable(error, nomination)) => {
                     (CycleState::default(), Err(Failure { nomination, ..Failure::unschedulable(&error) }))
@@ -144,6 +163,7 @@ impl Scheduler {
                 Some(PodResult::Placed(place)) if verdict == Verdict::Schedulable => {
                     let Place { node, mut state, .. } = *place;
                     let reserved = self.reserve(&attempt, &mut state, &node).map(|()| node);
+                    self.metrics.observe(&attempt.profile, &state.timings);
                     (state, reserved)
                 }
                 Some(PodResult::Placed(place)) => {
@@ -223,6 +243,7 @@ impl Condition {
             Verdict::WaitingForPreemption | Verdict::Unschedulable => {
                 Self { is_true: false, reason: "Unschedulable", message: group_message(&result.message) }
             }
+            Verdict::Failed => Self { is_true: false, reason: "SchedulerError", message: result.message.clone() },
         }
     }
 }

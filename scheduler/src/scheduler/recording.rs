@@ -5,27 +5,15 @@ use super::{Attempt, Scheduler};
 use crate::metrics::AttemptResult;
 use scheduler_explanation::{Attempt as KeptAttempt, Outcome, QueueMove};
 use scheduling_framework::cache::Snapshot;
-use scheduling_framework::configuration::plugin_sets::Point;
-use scheduling_framework::{CycleState, FitError, Nominated, Nomination, PostFilterResult};
+use scheduling_framework::timings::PointTiming;
+use scheduling_framework::{FitError, Nominated, Nomination, PostFilterResult};
 
 impl Scheduler {
-    /// Runs the PostFilter plugins, and measures them.
-    pub(super) fn post_filter(
-        &self,
-        attempt: &Attempt,
-        error: &mut FitError,
-        state: &mut CycleState,
-        snapshot: &Snapshot,
-        nominated: &Nominated,
-    ) -> PostFilterResult {
-        let began = state.timings.begin();
-        let result = attempt.profile.run_post_filters(error, state, &attempt.queued.info, snapshot, nominated);
-        let found = matches!(result.nomination, Nomination::Node(_));
-        state.timings.end(began, Point::PostFilter, if found { "Success" } else { "Unschedulable" });
+    /// Counts a run of the PostFilter plugins.
+    pub(super) fn count_preemption(&self, attempt: &Attempt, result: &PostFilterResult) {
         if attempt.profile.post_filter.iter().any(|plugin| plugin.name() == PREEMPTION) {
             self.metrics.preempted(result.victims.len());
         }
-        result
     }
 
     /// Returns the outcome of a cycle without a node; empty if nothing is kept.
@@ -40,17 +28,17 @@ impl Scheduler {
         }
     }
 
-    /// Keeps an attempt, if attempts are kept.
+    /// Keeps an attempt, if attempts are kept. Returns its number in their list.
     pub(super) fn keep(
         &self,
-        attempt: &mut Attempt,
-        state: &mut CycleState,
+        attempt: &Attempt,
+        timings: Vec<PointTiming>,
         snapshot: &Snapshot,
         nominated: Nominated,
         next_start: usize,
         outcome: Outcome,
-    ) {
-        let Some(attempts) = &self.attempts else { return };
+    ) -> Option<u64> {
+        let attempts = self.attempts.as_ref()?;
         let queued = &attempt.queued;
         let moves = queued.trail.moves().map(|one| QueueMove {
             before: attempt.began.saturating_duration_since(one.at),
@@ -68,11 +56,11 @@ impl Scheduler {
             namespaces: snapshot.namespaces().clone(),
             nominated,
             next_start,
-            timings: std::mem::take(&mut state.timings.points),
+            timings,
             outcome,
             end: Default::default(),
         };
-        attempt.kept = Some(attempts.record(kept, snapshot));
+        Some(attempts.record(kept, snapshot))
     }
 
     /// Counts the end of an attempt, and adds it to the attempt that is kept.
