@@ -115,8 +115,15 @@ pub fn nominate(pod: &PodInfo, node: &str) -> Action {
 pub struct Evictions {
     /// Writes that come first.
     pub before: Vec<Action>,
-    /// Writes for each victim. Those of different victims do not depend on each other.
-    pub victims: Vec<Vec<Action>>,
+    /// Victims, which do not depend on each other.
+    pub victims: Vec<Eviction>,
+}
+
+/// The writes that evict one pod.
+#[derive(Debug)]
+pub struct Eviction {
+    pub uid: String,
+    pub actions: Vec<Action>,
 }
 
 impl Evictions {
@@ -156,11 +163,12 @@ pub fn evict_victims(
         let message = format!("Preempted by {by}");
         let mut event = EventSpec::new(&Regarding::of(&*victim.pod), EventType::Normal, "Preempted", message);
         event.action = "Preempting".to_owned();
-        vec![
+        let actions = vec![
             patch_status(victim, json!({"conditions": [condition]})),
             Action::delete::<Pod>(victim.namespace(), victim.pod.name(), options),
             Action::Event(event),
-        ]
+        ];
+        Eviction { uid: victim.uid().to_owned(), actions }
     };
     let victims = victims.iter().filter(|victim| !victim.pod.is_deleting()).map(evict).collect();
     Evictions { before, victims }
@@ -219,7 +227,7 @@ mod tests {
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","message":"default-scheduler: preempting to accommodate a higher priority pod","observedGeneration":1,"reason":"PreemptionByScheduler","status":"True","type":"DisruptionTarget"}]}}
             delete pods shop/web uid=u1
             event Normal Preempted Pod shop/web: Preempted by pod u1 on node n1
-        "#]].assert_eq(&show(&[before, victims.concat()].concat()));
+        "#]].assert_eq(&show(&before.into_iter().chain(victims.into_iter().flat_map(|victim| victim.actions)).collect::<Vec<_>>()));
         assert_eq!(
             scheduled_event(&preemptor, "n1").to_string(),
             "Normal Scheduled Pod shop/web: Successfully assigned shop/web to n1"

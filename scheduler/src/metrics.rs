@@ -2,9 +2,11 @@
 //!
 //! Corresponds to pkg/scheduler/metrics. `operations/state_metrics` counts what follows from the queue and the cache.
 
+pub mod batches;
 pub mod pod_groups;
+pub mod preemption;
+pub mod queue;
 
-use crate::queue::QueuedPod;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels, exponential};
 use parking_lot::Mutex;
@@ -50,7 +52,7 @@ pub struct SchedulerMetrics {
     attempts: Counters,
     attempt_seconds: Histograms,
     results: Handles<&'static str, (Counter, Histogram)>,
-    points: Handles<(Point, &'static str), Histogram>,
+    points: Handles<(&'static str, &'static str), Histogram>,
     events: Handles<&'static str, Histogram>,
     algorithm_seconds: Histograms,
     sli_seconds: Histograms,
@@ -198,36 +200,39 @@ impl SchedulerMetrics {
             self.point(profile, timing);
         }
         for timing in timings.take_plugins() {
-            let point = format!("{:?}", timing.point);
-            let labels = labels([("extension_point", &point), ("plugin", timing.plugin), ("status", timing.status)]);
+            let point = point_name(timing.point);
+            let labels = labels([("extension_point", point), ("plugin", timing.plugin), ("status", timing.status)]);
             self.plugin_seconds.get_or_create(&labels).observe(timing.took.as_secs_f64());
         }
     }
 
     pub fn point(&self, profile: &Profile, timing: &PointTiming) {
-        let PointTiming { point, status, took } = *timing;
+        self.named_point(profile, point_name(timing.point), timing.status, timing.took);
+    }
+
+    /// Counts a run of an extension point, also one that a configuration cannot name.
+    pub fn named_point(&self, profile: &Profile, point: &'static str, status: &'static str, took: Duration) {
         let name = &profile.scheduler_name;
         let make = || {
-            let point = format!("{point:?}");
-            let labels = labels([("extension_point", &point), ("profile", name), ("status", status)]);
+            let labels = labels([("extension_point", point), ("profile", name), ("status", status)]);
             self.point_seconds.get_or_create_owned(&labels)
         };
         handle(&self.points, name, (point, status), make).observe(took.as_secs_f64());
     }
 
-    /// Counts the end of an attempt that took this long. `first` is the age of the pod's first attempt.
-    pub fn ended(&self, result: AttemptResult, profile: &Profile, took: Duration, queued: &QueuedPod, first: Duration) {
+    /// Counts the end of an attempt that took this long. `attempts` is its number, and `first` the age of the pod's first one.
+    pub fn ended(&self, result: AttemptResult, profile: &Profile, took: Duration, attempts: u32, first: Duration) {
         let name = &profile.scheduler_name;
         let make = || {
             let labels = labels([("profile", name), ("result", result.label())]);
             (self.attempts.get_or_create_owned(&labels), self.attempt_seconds.get_or_create_owned(&labels))
         };
-        let (attempts, seconds) = handle(&self.results, name, result.label(), make);
-        attempts.inc();
+        let (results, seconds) = handle(&self.results, name, result.label(), make);
+        results.inc();
         seconds.observe(took.as_secs_f64());
         if result == AttemptResult::Scheduled {
-            self.pod_attempts.get_or_create(&vec![]).observe(f64::from(queued.attempts));
-            let attempts = match queued.attempts {
+            self.pod_attempts.get_or_create(&vec![]).observe(f64::from(attempts));
+            let attempts = match attempts {
                 MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
                 few => few.to_string(),
             };
@@ -255,6 +260,23 @@ impl SchedulerMetrics {
     /// Changes the number of binding cycles that run.
     pub fn binding(&self, change: i64) {
         self.goroutines.get_or_create(&labels([("operation", "binding")])).inc_by(change);
+    }
+}
+
+fn point_name(point: Point) -> &'static str {
+    match point {
+        Point::PreEnqueue => "PreEnqueue",
+        Point::QueueSort => "QueueSort",
+        Point::PreFilter => "PreFilter",
+        Point::Filter => "Filter",
+        Point::PostFilter => "PostFilter",
+        Point::PreScore => "PreScore",
+        Point::Score => "Score",
+        Point::Reserve => "Reserve",
+        Point::Permit => "Permit",
+        Point::PreBind => "PreBind",
+        Point::Bind => "Bind",
+        Point::PostBind => "PostBind",
     }
 }
 

@@ -4,20 +4,25 @@
 //! Corresponds to pkg/scheduler/scheduler.go and the outer half of schedule_one.go.
 
 mod event_handlers;
+mod failure;
 mod pod_group;
 mod pod_group_observer;
 mod preemption;
 mod recording;
 
-use crate::binding::{self, Evictions};
+use crate::binding;
 use crate::extenders::Extenders;
+use crate::metrics::batches::BatchMetrics;
 use crate::metrics::pod_groups::PodGroupMetrics;
+use crate::metrics::preemption::PreemptionMetrics;
+use crate::metrics::queue::QueueMetrics;
 use crate::metrics::{AttemptResult, SchedulerMetrics, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
 use component_base::env::Env;
 use component_base::rng::Random;
+use failure::Failure;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
@@ -28,20 +33,22 @@ use scheduler_plugins::default_selector::Workloads;
 use scheduler_plugins::dynamic_resources::{self, DynamicResources};
 use scheduler_plugins::storage::Storage;
 use scheduler_plugins::volume_binding::{self, VolumeBinding};
+use scheduling_framework::batch::Batches;
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::configuration::Configuration;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
 use scheduling_framework::cycle::{self, Rotation};
 use scheduling_framework::features::{
-    GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, SCHEDULER_ASYNC_PREEMPTION, WORKLOAD_AWARE_PREEMPTION,
+    GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, OPPORTUNISTIC_BATCHING, SCHEDULER_ASYNC_PREEMPTION,
+    WORKLOAD_AWARE_PREEMPTION,
 };
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    BindError, ClusterEvent, CycleError, CycleState, FitError, Handle, Nomination, PodGroups, PreBind, Profile,
-    Profiles, Register, Registry, WaitingPods,
+    BindError, ClusterEvent, CycleError, CycleState, FitError, Handle, PodGroups, PreBind, Profile, Profiles, Register,
+    Registry, WaitingPods,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
@@ -75,6 +82,10 @@ pub struct Scheduler {
     pub(crate) metrics: SchedulerMetrics,
     /// `None` unless groups are scheduled.
     group_metrics: Option<PodGroupMetrics>,
+    /// `None` unless equal pods share results.
+    batch_metrics: Option<BatchMetrics>,
+    /// `None` unless preemption is asynchronous.
+    preemption_metrics: Option<PreemptionMetrics>,
     /// Keeps attempts to explain them; `None` keeps nothing.
     attempts: Option<Arc<AttemptRecorder>>,
     random: Random,
@@ -169,11 +180,15 @@ impl Scheduler {
             pods: pods.lister(),
             nodes: informers.of().lister(),
             metrics: SchedulerMetrics::new(env),
+            batch_metrics: features.is_on(OPPORTUNISTIC_BATCHING).then(|| BatchMetrics::new(env)),
+            preemption_metrics: features.is_on(SCHEDULER_ASYNC_PREEMPTION).then(|| PreemptionMetrics::new(env)),
             group_metrics: features.is_on(GENERIC_WORKLOAD).then(|| PodGroupMetrics::new(env)),
             attempts,
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
         });
+        let queue_metrics = QueueMetrics::new(env, &scheduler.metrics);
+        scheduler.queue.with(|queue, _| queue.measure(queue_metrics));
         scheduler.add_event_handlers(informers, &pods);
         Ok(scheduler)
     }
@@ -186,12 +201,14 @@ impl Scheduler {
     pub async fn run(self: Arc<Self>, mut configuration: watch::Receiver<Arc<Configuration>>) {
         let mut snapshot = Snapshot::default();
         let mut rotation = Rotation::default();
+        rotation.batches = self.batch_metrics.as_ref().map(|_| Batches::default());
         loop {
             let queued = tokio::select! {
                 biased;
                 Ok(()) = configuration.changed() => {
                     let changed = configuration.borrow_and_update().clone();
                     self.reconfigure(&changed);
+                    rotation.batches = self.batch_metrics.as_ref().map(|_| Batches::default());
                     continue;
                 }
                 queued = self.queue.pop() => queued,
@@ -270,6 +287,9 @@ impl Scheduler {
             cycle::schedule_one_with(extender, profile, state_now, &info, snapshot, &nominated, rotation, random);
         let decided = decided.instrument(span).await;
         self.metrics.decided(profile, &state, &decided, self.env.now() - attempt.began);
+        if let Some(metrics) = &self.batch_metrics {
+            metrics.observe(profile, &state.batch);
+        }
         let permit = self.permit().await;
         let (reserved, outcome) = match decided {
             Ok(mut decision) => {
@@ -450,7 +470,9 @@ impl Scheduler {
         let status = if bound.is_ok() { "Success" } else { "Error" };
         self.metrics.point(profile, &timing(Point::Bind, status, self.env.now() - pre_bound));
         bound?;
+        let bound = self.env.now();
         profile.run_post_bind(info, node);
+        self.metrics.point(profile, &timing(Point::PostBind, "Success", self.env.now() - bound));
         Ok(())
     }
 
@@ -461,48 +483,11 @@ impl Scheduler {
     /// Releases what was reserved for the pod on the node, and tries pods again that this may help.
     fn unreserve(&self, profile: &Profile, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
         self.pod_groups.forget(info);
+        let began = self.env.now();
         profile.run_unreserve(state, info, node);
+        self.metrics.named_point(profile, "Unreserve", "Success", self.env.now() - began);
         self.cache.lock().forget(info.uid());
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
-    }
-
-    /// Adds the pod to the unschedulable queue, and writes the reason. A pod that evicts others, or frees a claim, stays in
-    /// flight until that is written, so that the events that follow count for it.
-    async fn handle_failure(&self, attempt: Attempt, failure: Failure) {
-        let result = if failure.reason == binding::SCHEDULER_ERROR {
-            AttemptResult::Error
-        } else {
-            AttemptResult::Unschedulable
-        };
-        self.ended(&attempt, result, &failure.message);
-        let Attempt { mut queued, recorder, .. } = attempt;
-        let Failure { reason, message, rejected_by, nomination, evictions } = failure;
-        let uid = queued.info.uid().to_owned();
-        if !self.refresh(&mut queued) {
-            return self.queue.with(|queue, _| queue.done(&uid));
-        }
-        let info = queued.info.clone();
-        tracing::info!(pod = info.key, message, "unschedulable");
-        let nominated = match &nomination {
-            Nomination::Keep => info.nominated_node_name(),
-            Nomination::Clear => "",
-            Nomination::Node(node) => node,
-        };
-        self.queue.with(|queue, _| queue.nominated.set(info.clone(), nominated));
-        let actions = binding::failure_actions(&info, reason, &message, &nomination, self.env.wall());
-        if evictions.is_empty() {
-            self.queue.with(|queue, now| queue.add_unschedulable(queued, rejected_by, now));
-            self.apply(&info, &recorder, actions).await;
-            return;
-        }
-        self.apply(&info, &recorder, actions).await;
-        let evicted = self.carry_out(&info, &recorder, *evictions).await;
-        self.queue.with(|queue, now| {
-            queue.add_unschedulable(queued, rejected_by, now);
-            if !evicted {
-                queue.force_activate(&uid); // no event may follow
-            }
-        });
     }
 
     /// Carries out all actions. Returns false if one has failed: the pod's next cycle repeats it.
@@ -519,43 +504,12 @@ impl Scheduler {
     }
 }
 
-/// The reason for which a pod was not scheduled, and the preemption that follows.
-struct Failure {
-    reason: &'static str,
-    message: String,
-    /// The plugins that rejected the pod. Empty after an error: then it is tried again after its back-off.
-    rejected_by: BTreeSet<&'static str>,
-    nomination: Nomination,
-    evictions: Box<Evictions>,
-}
-
-impl Failure {
-    fn unschedulable(error: &FitError) -> Self {
-        Self {
-            reason: binding::UNSCHEDULABLE,
-            message: error.to_string(),
-            rejected_by: error.plugins(),
-            nomination: Nomination::Clear,
-            evictions: Box::default(),
-        }
-    }
-
-    /// Returns the failure that an error causes.
-    fn because(message: &str) -> Self {
-        Self {
-            reason: binding::SCHEDULER_ERROR,
-            message: message.to_owned(),
-            rejected_by: BTreeSet::new(),
-            nomination: Nomination::Clear,
-            evictions: Box::default(),
-        }
-    }
-}
-
 pub(crate) fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
 }
 
+#[cfg(test)]
+mod cycle_tests;
 #[cfg(test)]
 mod pod_group_tests;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
 //! same decision. Only extenders wait for something.
 
+use crate::batch::{Batched, Batches, ScoredNode};
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
@@ -30,12 +31,16 @@ pub struct Rotation {
     next_start: usize,
     /// Number of ties that `TieBreak::RoundRobin` has decided.
     ties: usize,
+    /// Number of cycles that have begun.
+    cycles: u64,
+    /// Results for equal pods; `None` if each pod is searched for.
+    pub batches: Option<Batches>,
 }
 
 impl Rotation {
     /// Begins the next search at this node.
     pub fn at(next_start: usize) -> Self {
-        Self { next_start, ties: 0 }
+        Self { next_start, ..Self::default() }
     }
 
     pub fn next_start(&self) -> usize {
@@ -85,6 +90,7 @@ pub async fn schedule_one_with(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Result<Decision, CycleError> {
+    rotation.cycles += 1;
     let candidates = pre_filter(profile, state, pod, snapshot)?;
     let (began, mut found) = (state.timings.begin(), None);
     if let Some(node) = nominated_node(profile, state, pod, snapshot, nominated, &candidates) {
@@ -93,6 +99,16 @@ pub async fn schedule_one_with(
             Ok(()) => found = Some(search).filter(|search| !search.feasible.is_empty()),
             Err(error) => tracing::warn!(pod = pod.key, error, "the nominated node was not evaluated"),
         }
+    }
+    let batched = match found {
+        Some(_) => Batched::default(),
+        None => hint(profile, state, pod, snapshot, nominated, rotation, random),
+    };
+    let fits = |node: &usize| fits_on(profile, state, pod, snapshot, nominated, &candidates, *node);
+    if let Some(node) = batched.hint.filter(fits) {
+        let mut search = Search::of_one(snapshot, node);
+        ask(extender, pod, &mut search).await.map_err(CycleError::Extender)?;
+        found = Some(search).filter(|search| !search.feasible.is_empty());
     }
     let search = match found {
         Some(search) => search,
@@ -110,7 +126,49 @@ pub async fn schedule_one_with(
     if let Some(extender) = extender.filter(|_| search.feasible.len() > 1) {
         scores.extend(extender.prioritize(pod, &search.nodes()).await);
     }
-    Ok(choose(profile, search, scores, rotation, random))
+    let decision = choose(profile, search, scores, rotation, random);
+    store(profile, state, snapshot, batched, &decision, rotation);
+    Ok(decision)
+}
+
+/// Returns the hint that the last cycle has left for the pod.
+fn hint(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+    random: &Random,
+) -> Batched {
+    // In a group the pods before have no nodes yet that would stay.
+    let Some(mut batches) = rotation.batches.take_if(|_| !state.in_pod_group_cycle) else { return Batched::default() };
+    let cycle = rotation.cycles;
+    let best = |rest: &[ScoredNode]| {
+        let nodes: Vec<&NodeInfo> = rest.iter().map(|(node, _)| &*snapshot.nodes()[*node]).collect();
+        let scores = rest.iter().map(|(_, total)| *total).collect();
+        select(profile, &nodes, &[PluginScores { plugin: "", weight: 1, scores }], rotation, random)
+    };
+    let batched = batches.hint(profile, state, pod, snapshot, nominated, cycle, best);
+    rotation.batches = Some(batches);
+    batched
+}
+
+/// Leaves the nodes that were not chosen for the next cycle.
+fn store(
+    profile: &Profile,
+    state: &mut CycleState,
+    snapshot: &Snapshot,
+    batched: Batched,
+    decision: &Decision,
+    rotation: &mut Rotation,
+) {
+    let cycle = rotation.cycles;
+    let Some(batches) = rotation.batches.as_mut().filter(|_| !state.in_pod_group_cycle) else { return };
+    let Some(chosen) = snapshot.index_of(&decision.node) else { return };
+    let totals = totals(&decision.scores, decision.feasible.len());
+    let others = decision.feasible.iter().copied().zip(totals).filter(|(node, _)| *node != chosen).collect();
+    batches.store(profile, state, snapshot, batched, chosen, others, cycle);
 }
 
 /// Lets the extenders filter.
@@ -215,9 +273,22 @@ pub fn nominated_node(
     candidates: &Candidates,
 ) -> Option<usize> {
     let node = snapshot.index_of(pod.nominated_node_name())?;
-    let is_candidate = candidates.names.as_ref().is_none_or(|names| names.contains(pod.nominated_node_name()));
-    let fits = || passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated).is_ok();
-    (is_candidate && fits()).then_some(node)
+    fits_on(profile, state, pod, snapshot, nominated, candidates, node).then_some(node)
+}
+
+/// Returns true if the pod fits on the node with this number.
+fn fits_on(
+    profile: &Profile,
+    state: &CycleState,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+    candidates: &Candidates,
+    node: usize,
+) -> bool {
+    let node = &snapshot.nodes()[node];
+    let is_candidate = candidates.names.as_ref().is_none_or(|names| names.contains(node.name()));
+    is_candidate && passes_filters(profile, state, pod, node, nominated).is_ok()
 }
 
 /// Finds the nodes that pass all filters, up to a sufficient number. One is enough if nobody compares them.
@@ -288,13 +359,25 @@ pub fn choose(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Decision {
-    let chosen = match profile.tie_break {
-        TieBreak::Random => select_host(search.feasible.len(), &scores, random),
-        TieBreak::RoundRobin => select_next_host(&search.nodes(), &scores, rotation),
-    };
-    let node = search.snapshot.nodes()[search.feasible[chosen]].name().to_owned();
+    let nodes = search.nodes();
+    let chosen = select(profile, &nodes, &scores, rotation, random);
+    let node = nodes[chosen].name().to_owned();
     let Search { feasible, evaluated, diagnosis, .. } = search;
     Decision { node, evaluated, feasible, scores, rejections: diagnosis.rejections }
+}
+
+/// Returns the place of a node with the highest score.
+fn select(
+    profile: &Profile,
+    nodes: &[&NodeInfo],
+    scores: &[PluginScores],
+    rotation: &mut Rotation,
+    random: &Random,
+) -> usize {
+    match profile.tie_break {
+        TieBreak::Random => select_host(nodes.len(), scores, random),
+        TieBreak::RoundRobin => select_next_host(nodes, scores, rotation),
+    }
 }
 
 /// Returns the number of feasible nodes that are enough. A percentage of 0 stands for half of the nodes of a small cluster,

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to framework.CycleState.
 
+use crate::batch::BatchTrace;
 use crate::timings::Timings;
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ pub struct CycleState {
     /// Corresponds to PodsToActivate.
     pub pods_to_activate: BTreeSet<String>,
     pub timings: Timings,
+    pub batch: BatchTrace,
     /// True while nodes are sought for all pods of a PodGroup, and none of them has got its node for good.
     pub in_pod_group_cycle: bool,
     /// Numbers in the snapshot of the nodes that are scored; empty before Score.

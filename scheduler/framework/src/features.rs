@@ -11,6 +11,7 @@ pub const GANG_SCHEDULING: &str = "GangScheduling";
 pub const TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: &str = "TopologyAwareWorkloadScheduling";
 pub const WORKLOAD_AWARE_PREEMPTION: &str = "WorkloadAwarePreemption";
 pub const NOMINATED_NODE_NAME_FOR_EXPECTATION: &str = "NominatedNodeNameForExpectation";
+pub const OPPORTUNISTIC_BATCHING: &str = "OpportunisticBatching";
 pub const NODE_DECLARED_FEATURES: &str = "NodeDeclaredFeatures";
 pub const SCHEDULER_ASYNC_PREEMPTION: &str = "SchedulerAsyncPreemption";
 

@@ -34,6 +34,7 @@ pub mod profile;
 pub mod preemption;
 pub mod node_judge;
 pub mod sign;
+pub mod batch;
 pub mod placement;
 pub mod observer;
 pub mod pod_group_cycle;

@@ -288,17 +288,18 @@ impl Profile {
         self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
     }
 
-    /// Returns true if the event may make a pod schedulable that these plugins have rejected.
+    /// Returns true if the event may make a pod schedulable that these plugins have rejected. `ask` runs the hint of one.
     pub fn may_become_schedulable(
         &self,
         rejected_by: &BTreeSet<&'static str>,
         pod: &PodInfo,
         event: &ClusterEvent,
+        ask: impl Fn(&dyn Plugin) -> bool,
     ) -> bool {
         let mut plugins = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
         // Extenders give no hints, so any event may help.
         let forced = matches!(event, ClusterEvent::Forced { .. }) || rejected_by.contains(EXTENDER);
-        event.concerns(pod) && (forced || plugins.any(|plugin| plugin.may_become_schedulable(pod, event)))
+        event.concerns(pod) && (forced || plugins.any(|plugin| ask(&**plugin)))
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Corresponds to pkg/scheduler/profile.
 
-use super::{ClusterEvent, Profile, Registry, assembly};
+use super::{Profile, Registry, assembly};
 use crate::configuration::Configuration;
 use crate::configuration::extender::ignored_resources;
 use crate::configuration::profile::DEFAULT_SCHEDULER;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::Pod;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,16 +74,6 @@ impl Profiles {
     pub fn rank(&self, pod: &PodInfo) -> i64 {
         let sort = self.of(&pod.pod).and_then(|profile| profile.queue_sort.as_ref());
         sort.map_or(0, |sort| sort.rank(pod))
-    }
-
-    /// Returns true if the event may make a pod schedulable that these plugins have rejected.
-    pub fn may_become_schedulable(
-        &self,
-        rejected_by: &BTreeSet<&'static str>,
-        pod: &PodInfo,
-        event: &ClusterEvent,
-    ) -> bool {
-        self.of(&pod.pod).is_some_and(|profile| profile.may_become_schedulable(rejected_by, pod, event))
     }
 }
 

@@ -11,6 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type SignFragment = (&'static str, Value);
 
 pub trait Sign: Plugin {
+    /// Returns false if the plugin can sign no pod at all.
+    fn signs_pods(&self) -> bool {
+        true
+    }
+
     /// Returns everything of the pod on which the plugin's verdicts and scores depend, or why the pod cannot be signed:
     /// they depend on other nodes, for example.
     fn sign_pod(&self, pod: &PodInfo) -> Result<Vec<SignFragment>, String>;
@@ -21,11 +26,16 @@ pub trait Sign: Plugin {
 pub struct PodSignature(String);
 
 impl Profile {
+    /// Returns true if the profile can sign pods: all plugins that filter or score do.
+    pub fn signs_pods(&self) -> bool {
+        let signing: BTreeSet<&str> = self.sign.iter().map(|plugin| plugin.name()).collect();
+        self.judging().is_subset(&signing) && self.sign.iter().all(|plugin| plugin.signs_pods())
+    }
+
     /// Returns the pod's signature. There is none if a plugin cannot sign the pod, or a plugin that filters or scores signs
     /// no pods at all.
     pub fn sign_pod(&self, pod: &PodInfo) -> Option<PodSignature> {
-        let signing: BTreeSet<&str> = self.sign.iter().map(|plugin| plugin.name()).collect();
-        if !self.judging().is_subset(&signing) {
+        if !self.signs_pods() {
             return None;
         }
         let mut fragments: BTreeMap<&str, Value> = BTreeMap::new();

@@ -48,6 +48,11 @@ impl Timings {
         self.clock.as_ref().map(Env::now)
     }
 
+    /// Returns the time since `began`; zero without a clock.
+    pub fn since(&self, began: Option<Instant>) -> Duration {
+        began.zip(self.begin()).map_or(Duration::ZERO, |(began, now)| now - began)
+    }
+
     /// Ends an extension point.
     pub fn end(&mut self, began: Option<Instant>, point: Point, status: &'static str) {
         if let (Some(began), Some(now)) = (began, self.begin()) {

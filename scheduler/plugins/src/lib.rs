@@ -39,6 +39,8 @@ pub mod fixture;
 #[cfg(test)]
 mod affinity_tests;
 #[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
 mod cycle_tests;
 #[cfg(test)]
 mod kept_preemption_tests;

@@ -111,6 +111,10 @@ impl Sign for InterPodAffinity {
 
 /// Spreading depends on all nodes.
 impl Sign for PodTopologySpread {
+    fn signs_pods(&self) -> bool {
+        !self.has_default_constraints()
+    }
+
     fn sign_pod(&self, pod: &PodInfo) -> Signed {
         if pod.spec().topology_spread_constraints.as_ref().is_some_and(|constraints| !constraints.is_empty()) {
             return Err("pods with topology constraints are not signable".to_owned());
@@ -141,12 +145,20 @@ impl Sign for VolumeRestrictions {
 const EXTENDED: &str = "signature disabled when dra extended resources enabled";
 
 impl Sign for NodeResourcesFit {
+    fn signs_pods(&self) -> bool {
+        false
+    }
+
     fn sign_pod(&self, _pod: &PodInfo) -> Signed {
         Err(EXTENDED.to_owned())
     }
 }
 
 impl Sign for NodeResourcesBalancedAllocation {
+    fn signs_pods(&self) -> bool {
+        false
+    }
+
     fn sign_pod(&self, _pod: &PodInfo) -> Signed {
         Err(EXTENDED.to_owned())
     }

@@ -14,11 +14,15 @@
 //! After an error the back-off is always completed, because a quick retry would probably meet the same error.
 
 pub mod history;
+pub mod preempting;
 pub mod shared;
 
+use crate::metrics::queue::QueueMetrics;
 use history::Trail;
+use preempting::PREEMPTION;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{ClusterEvent, Nominated, Profiles};
+use scheduling_framework::rejection::code;
+use scheduling_framework::{ClusterEvent, Nominated, Profiles, Rejection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +32,9 @@ use tokio::time::Instant;
 const BACK_OFF_WINDOW_S: u64 = 1;
 /// Time after which an unschedulable pod is tried again without an event, because queueing hints may be wrong.
 const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_secs(300);
+
+/// Why a preemptor is not active.
+const HELD: &str = "waiting for the preemption for this pod to be finished";
 
 /// A pod in the queue, with its history.
 #[derive(Clone, Debug)]
@@ -115,6 +122,10 @@ pub struct SchedulingQueue {
     events: u64,
     arrivals: u64,
     pub nominated: Nominated,
+    /// Pods and PodGroups whose victims are being evicted, with the uid of the last victim when the others are done.
+    preempting: BTreeMap<String, Option<String>>,
+    /// `None` measures nothing.
+    metrics: Option<QueueMetrics>,
     /// The time of the last call, for trails. `shared` sets it.
     present: Instant,
     /// Number of pods that entered each part of the queue, by event.
@@ -137,9 +148,26 @@ impl SchedulingQueue {
             events: 0,
             arrivals: 0,
             nominated: Nominated::default(),
+            preempting: BTreeMap::new(),
+            metrics: None,
             present: now,
             incoming: BTreeMap::new(),
         }
+    }
+
+    /// Measures plugins from now on.
+    pub fn measure(&mut self, metrics: QueueMetrics) {
+        self.metrics = Some(metrics);
+    }
+
+    /// Returns true if the event may make a pod schedulable that these plugins have rejected.
+    fn may_fit(&self, rejected_by: &BTreeSet<&'static str>, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let Some(profile) = self.profiles.of(&pod.pod) else { return false };
+        let metrics = self.metrics.as_ref().filter(|metrics| metrics.samples_hints());
+        profile.may_become_schedulable(rejected_by, pod, event, |plugin| match metrics {
+            Some(metrics) => metrics.hint(plugin.name(), event.label(), || plugin.may_become_schedulable(pod, event)),
+            None => plugin.may_become_schedulable(pod, event),
+        })
     }
 
     /// Adds a new pod that needs a node.
@@ -157,7 +185,7 @@ impl SchedulingQueue {
         }
         let Some((queued, position)) = self.take(info.uid()) else { return self.add(info, now) };
         self.nominated.update(&old, info.clone());
-        let may_fit = self.profiles.may_become_schedulable(&queued.rejected_by, &info, &event);
+        let may_fit = self.may_fit(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued }.after(history::POD_UPDATED);
         match position {
             QueuePosition::Gated => self.activate(queued),
@@ -193,7 +221,9 @@ impl SchedulingQueue {
     pub fn pop_specific(&mut self, uid: &str, now: Instant) -> Option<QueuedPod> {
         let (queued, position) = self.pods.get(uid)?;
         let profile = self.profiles.of(&queued.info.pod)?;
-        let is_held = *position == QueuePosition::Gated || profile.run_pre_enqueue(&queued.info).is_err();
+        let is_held = *position == QueuePosition::Gated
+            || self.is_preempting(&queued.info)
+            || profile.run_pre_enqueue(&queued.info).is_err();
         if is_held || self.in_flight.contains_key(uid) {
             return None;
         }
@@ -229,7 +259,7 @@ impl SchedulingQueue {
         // Events during the cycle count as if they happened now.
         let (by, info) = (&queued.rejected_by, &queued.info);
         let mut since = self.recent.range(taken_at..).map(|(_, event)| event);
-        let may_fit = by.is_empty() || since.any(|event| self.profiles.may_become_schedulable(by, info, event));
+        let may_fit = by.is_empty() || since.any(|event| self.may_fit(by, info, event));
         self.done(&uid);
         if self.pods.contains_key(&uid) {
             return; // the pod was added again during its cycle
@@ -244,9 +274,10 @@ impl SchedulingQueue {
 
     /// Tries unschedulable and gated pods again that the event may help and that `concerns` selects.
     pub fn on_event_for(&mut self, event: &ClusterEvent, now: Instant, concerns: impl Fn(&PodInfo) -> bool) {
+        self.end_preemptions_by(event);
         let may_fit = |uid: &&String| {
             let (queued, _) = &self.pods[*uid];
-            concerns(&queued.info) && self.profiles.may_become_schedulable(&queued.rejected_by, &queued.info, event)
+            concerns(&queued.info) && self.may_fit(&queued.rejected_by, &queued.info, event)
         };
         let uids: Vec<String> =
             self.unschedulable.iter().map(|(_, uid)| uid).chain(&self.gated).filter(may_fit).cloned().collect();
@@ -358,7 +389,15 @@ impl SchedulingQueue {
     /// Returns the pod if no PreEnqueue plugin rejects it. Drops a pod without a profile, which is another scheduler's now.
     fn run_pre_enqueue(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
         let profile = self.profiles.of(&queued.info.pod)?;
-        let Err(rejection) = profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
+        let began = self.metrics.as_ref().map(QueueMetrics::now);
+        let judged = match self.is_preempting(&queued.info) {
+            true => Err(Rejection::unresolvable(PREEMPTION, HELD)),
+            false => profile.run_pre_enqueue(&queued.info),
+        };
+        if let (Some(metrics), Some(began)) = (&self.metrics, began) {
+            metrics.pre_enqueued(&profile.scheduler_name, code(&judged), began);
+        }
+        let Err(rejection) = judged else { return Some(queued) };
         queued.rejected_by.insert(rejection.plugin);
         self.put(queued, QueuePosition::Gated);
         None

@@ -2,8 +2,9 @@
 //!
 //! Corresponds to the outer half of pkg/scheduler/schedule_one_podgroup.go.
 
+use super::failure::Failure;
 use super::pod_group_observer::GroupObserver;
-use super::{Attempt, Failure, Scheduler};
+use super::{Attempt, Scheduler};
 use crate::binding::{self, Evictions};
 use crate::pod_group_condition;
 use crate::queue::QueuedPod;

@@ -1,13 +1,18 @@
 //! Tests of PodGroups in virtual time: Kubernetes' plugins over a small API server, which a Bind plugin of the tests writes.
 
 use super::*;
+use crate::operations::Inspection;
 use async_trait::async_trait;
 use client_testing::FakeServer;
+use component_base::http::{Body, HttpService};
 use component_base::options::feature_gates::GateValues;
 use scheduler_plugins::fixture::{self, gang, merge, pod_group};
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::configuration::extender::Extender;
 use scheduling_framework::configuration::profile::ProfileConfiguration;
-use scheduling_framework::{Bind, Features, Plugin, Points};
+use scheduling_framework::{Bind, Features, Filter, Permission, Permit, Plugin, Points, Rejection};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const BINDER: &str = "TestBinder";
@@ -15,6 +20,9 @@ const GROUPS: &str = "podgroups.scheduling.k8s.io";
 
 /// Binds pods in the fake server, and fails for those that `refuses` names, once each.
 struct TestBinder {
+    env: Env,
+    /// Longest time that a binding takes.
+    delay: Duration,
     server: FakeServer,
     bound: Arc<Mutex<Vec<String>>>,
     refuses: Arc<Mutex<BTreeSet<String>>>,
@@ -32,6 +40,8 @@ impl Bind for TestBinder {
         if self.refuses.lock().remove(pod.pod.name()) {
             return Some(Err("refused".to_owned()));
         }
+        let delay = self.delay.mul_f64(self.env.random("binder").below(100) as f64 / 100.0);
+        self.env.sleep(delay).await;
         let Some(mut object) = self.server.get("pods", &pod.key) else { return Some(Err("not found".to_owned())) };
         object["spec"]["nodeName"] = json!(node);
         self.server.put("pods", object);
@@ -40,54 +50,144 @@ impl Bind for TestBinder {
     }
 }
 
-struct Cluster {
-    server: FakeServer,
-    env: Env,
-    scheduler: Arc<Scheduler>,
-    bound: Arc<Mutex<Vec<String>>>,
+pub(super) struct Cluster {
+    pub server: FakeServer,
+    pub env: Env,
+    pub scheduler: Arc<Scheduler>,
+    pub bound: Arc<Mutex<Vec<String>>>,
     refuses: Arc<Mutex<BTreeSet<String>>>,
+    pub inspection: Arc<Inspection>,
+}
+
+/// What a cluster of a test has besides nodes.
+#[derive(Default)]
+pub(super) struct Setup {
+    pub extenders: Vec<Extender>,
+    /// What the Permit plugin of the tests does.
+    pub permit: Permits,
+    /// Time that the server takes to answer the deletion of a pod.
+    pub deletion: Duration,
+    /// Longest time that a binding takes.
+    pub binding: Duration,
+    /// The server of a former scheduler.
+    pub server: Option<FakeServer>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Permits {
+    #[default]
+    All,
+    /// Pods with the label `waits` wait for ten minutes.
+    Waits,
+    /// `second` fits after `first` only, which wants it to be tried then.
+    Activates,
+    /// Rejects the pod `g-0` when its group has nodes.
+    RejectsFirst,
+}
+
+const PERMIT: &str = "TestPermit";
+
+/// Lets pods wait, or wakes others.
+struct TestPermit(Permits);
+
+impl Plugin for TestPermit {
+    fn name(&self) -> &'static str {
+        PERMIT
+    }
+}
+
+impl Filter for TestPermit {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        let is_early = self.0 == Permits::Activates && pod.uid() == "second" && node.pods.is_empty();
+        if is_early { Err(Rejection::unschedulable(PERMIT, "too early")) } else { Ok(()) }
+    }
+}
+
+impl Permit for TestPermit {
+    fn permit(&self, state: &mut CycleState, pod: &PodInfo, _: &str) -> Result<Permission, Rejection> {
+        if self.0 == Permits::Activates && pod.uid() == "first" {
+            state.pods_to_activate.insert("second".to_owned());
+        }
+        if self.0 == Permits::RejectsFirst && pod.uid() == "g-0" && !state.in_pod_group_cycle {
+            return Err(Rejection::unschedulable(PERMIT, "not this one"));
+        }
+        let waits = self.0 == Permits::Waits && pod.labels().contains_key("waits");
+        Ok(if waits { Permission::Wait(Duration::from_secs(600)) } else { Permission::Allow })
+    }
+}
+
+/// Returns the server, which takes this time to delete a pod.
+fn slow_deletions(env: &Env, server: &FakeServer, delay: Duration) -> HttpService {
+    let (env, server) = (env.clone(), server.service());
+    HttpService::new(tower::service_fn(move |request: http::Request<Body>| {
+        let (env, server) = (env.clone(), server.clone());
+        async move {
+            if request.method() == http::Method::DELETE && !delay.is_zero() {
+                env.sleep(delay).await;
+            }
+            tower::ServiceExt::oneshot(server, request).await
+        }
+    }))
 }
 
 fn profile(name: &str) -> ProfileConfiguration {
     let bind = json!({"disabled": [{"name": "*"}], "enabled": [{"name": BINDER}]});
-    let profile = json!({"schedulerName": name, "plugins": {"bind": bind}});
+    let plugins = json!({"bind": bind, "multiPoint": {"enabled": [{"name": PERMIT}]}});
+    let profile = json!({"schedulerName": name, "plugins": plugins});
     ProfileConfiguration::read("profiles[0]", &profile, &mut Vec::new())
 }
 
 impl Cluster {
     /// Starts a scheduler with two profiles over nodes of four cores each, and with these gates beside GangScheduling.
     async fn start(seed: u64, nodes: &[(&str, &str)], gates: &[&str]) -> Self {
-        let env = Env::simulated(seed);
-        let server = FakeServer::new(&env);
+        let gates: Vec<&str> = ["GenericWorkload", "GangScheduling"].iter().chain(gates).copied().collect();
+        Self::start_with(Env::simulated(seed), nodes, &gates, Setup::default()).await
+    }
+
+    /// Starts a scheduler with these gates alone.
+    pub(super) async fn start_with(env: Env, nodes: &[(&str, &str)], gates: &[&str], setup: Setup) -> Self {
+        let server = setup.server.unwrap_or_else(|| FakeServer::new(&env));
         for (name, zone) in nodes {
             put(&server, "nodes", "v1", "Node", &*fixture::node(name, zone, json!({})));
         }
-        let client = Client::from_service(&env, server.service(), "test");
+        let client = Client::from_service(&env, slow_deletions(&env, &server, setup.deletion), "test");
         let informers = Informers::new(&client);
         let (bound, refuses) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<BTreeSet<String>>>::default());
-        let binder = Arc::new(TestBinder { server: server.clone(), bound: bound.clone(), refuses: refuses.clone() });
+        let binder = TestBinder {
+            env: env.clone(),
+            delay: setup.binding,
+            server: server.clone(),
+            bound: bound.clone(),
+            refuses: refuses.clone(),
+        };
+        let binder = Arc::new(binder);
+        let plugin = setup.permit;
         let register: Register = Arc::new(move |_, registry| {
-            let binder = binder.clone();
+            let (binder, permit) = (binder.clone(), Arc::new(TestPermit(plugin)));
             registry.add(BINDER, move |_| Ok(Points::of(&binder).bind(&binder)));
+            registry.add(PERMIT, move |_| Ok(Points::of(&permit).filter(&permit).permit(&permit)));
         });
-        let all = ["GenericWorkload", "GangScheduling"].iter().chain(gates);
-        let gates: GateValues = all.map(|gate| ((*gate).to_owned(), true)).collect();
+        let gates: GateValues = gates.iter().map(|gate| ((*gate).to_owned(), true)).collect();
         let profiles = vec![profile("default-scheduler"), profile("other")];
-        let configuration = Configuration { profiles, ..Configuration::default() }.with_features(Features::of(&gates));
+        let extenders = setup.extenders;
+        let configuration = Configuration { profiles, extenders, ..Configuration::default() };
+        let configuration = configuration.with_features(Features::of(&gates));
+        let inspection = Inspection::new(100);
         let (sender, receiver) = watch::channel(Arc::new(configuration));
-        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, None).unwrap();
+        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone()).unwrap();
+        inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);
         env.spawn(scheduler.clone().run(receiver));
-        Self { server, env, scheduler, bound, refuses }
+        Self { server, env, scheduler, bound, refuses, inspection }
     }
 
-    fn group(&self, group: &proto::kinds::api::scheduling::v1alpha2::PodGroup) {
+    pub fn group(&self, group: &proto::kinds::api::scheduling::v1alpha2::PodGroup) {
         put(&self.server, GROUPS, "scheduling.k8s.io/v1alpha2", "PodGroup", group);
     }
 
     /// Adds a pod of a group that needs one core.
-    fn pod(&self, name: &str, group: &str, spec: Value) {
+    pub fn pod(&self, name: &str, group: &str, spec: Value) {
         let mut all = json!({"schedulingGroup": {"podGroupName": group}, "schedulerName": "default-scheduler"});
         merge(&mut all, spec);
         let mut pod = fixture::pod(name, "1", all);
@@ -96,33 +196,33 @@ impl Cluster {
         self.server.put("pods", pod);
     }
 
-    fn pods(&self, group: &str, count: usize, spec: &Value) {
+    pub fn pods(&self, group: &str, count: usize, spec: &Value) {
         (0..count).for_each(|at| self.pod(&format!("{group}-{at}"), group, spec.clone()));
     }
 
-    async fn wait(&self, seconds: u64) {
+    pub async fn wait(&self, seconds: u64) {
         self.env.sleep(Duration::from_secs(seconds)).await;
     }
 
     /// Returns the number of bound pods whose names begin like this.
-    fn bound(&self, group: &str) -> usize {
+    pub fn bound(&self, group: &str) -> usize {
         self.bound.lock().iter().filter(|name| name.starts_with(&format!("{group}-"))).count()
     }
 
     /// Returns the pods of a group that have a node.
-    fn nodes_of(&self, group: &str) -> Vec<String> {
+    pub fn nodes_of(&self, group: &str) -> Vec<String> {
         let pods = self.server.list("pods").into_iter();
         let of_group = pods.filter(|pod| pod["spec"]["schedulingGroup"]["podGroupName"] == group);
         of_group.filter_map(|pod| Some(pod["spec"]["nodeName"].as_str()?.to_owned())).collect()
     }
 
     /// Returns the message of a pod's condition `PodScheduled`.
-    fn why(&self, pod: &str) -> String {
+    pub fn why(&self, pod: &str) -> String {
         let pod = self.server.get("pods", &format!("shop/{pod}")).unwrap();
         pod["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn condition(&self, group: &str) -> String {
+    pub fn condition(&self, group: &str) -> String {
         let group = self.server.get(GROUPS, &format!("shop/{group}")).unwrap();
         let text = |field: &str| group["status"]["conditions"][0][field].as_str().unwrap_or_default().to_owned();
         format!("{} {} {}", text("status"), text("reason"), text("message")).trim().to_owned()
@@ -144,7 +244,7 @@ fn put<T: serde::Serialize>(server: &FakeServer, collection: &str, version: &str
     server.put(collection, object);
 }
 
-const TWO_NODES: &[(&str, &str)] = &[("n1", "a"), ("n2", "b")];
+pub(super) const TWO_NODES: &[(&str, &str)] = &[("n1", "a"), ("n2", "b")];
 
 /// Two gangs of six, and eight cores. Their pods arrive in any order and at any pace.
 #[tokio::test(start_paused = true)]

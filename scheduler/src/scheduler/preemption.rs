@@ -1,11 +1,12 @@
 //! Carries out preemptions: victims are deleted in parallel, beside the next scheduling cycles.
 //!
-//! The preemptor stays in flight until all requests are sent. So it is not tried too early, and no event is lost that its
-//! victims cause.
+//! The preemptor is in the queue meanwhile, which holds it back until the last request. So it is not tried too early, and
+//! the event of the last victim wakes it.
 //! Corresponds to pkg/scheduler/framework/preemption/executor.go.
 
 use super::Scheduler;
 use crate::binding::{self, Evictions};
+use crate::queue::preempting::PREEMPTION;
 use client::Recorder;
 use futures::StreamExt;
 use futures::stream;
@@ -13,8 +14,6 @@ use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{Nominated, Nomination, PostFilterResult};
 use std::sync::Arc;
 
-/// Plugin in whose name a waiting victim is rejected.
-pub(super) const PREEMPTION: &str = "DefaultPreemption";
 /// Victims of one preemption that are deleted at the same time.
 const PARALLEL_VICTIMS: usize = 16;
 
@@ -46,20 +45,30 @@ impl Scheduler {
         binding::evict_victims(preemptor, &victims, lower, by, self.env.wall())
     }
 
+    /// Returns the name by which the queue holds a preemptor: a group preempts as a whole.
+    pub(super) fn preemptor(&self, info: &PodInfo) -> String {
+        let group = info.pod_group_key().filter(|_| self.schedules_groups);
+        group.unwrap_or_else(|| info.uid().to_owned())
+    }
+
     /// Sends all requests. Returns false if one has failed: then no event may follow, and the preemptor has to be tried
     /// again. The last victim is spared if another one could not be deleted.
     pub(super) async fn carry_out(&self, info: &PodInfo, recorder: &Recorder, evictions: Evictions) -> bool {
         let Evictions { before, mut victims } = evictions;
-        let before = self.apply(info, recorder, before).await;
-        let last = victims.pop();
+        let (began, before) = (self.env.now(), self.apply(info, recorder, before).await);
+        let Some(last) = victims.pop() else { return before };
         let deleted = stream::iter(victims)
-            .map(|actions| self.apply(info, recorder, actions))
+            .map(|victim| self.apply(info, recorder, victim.actions))
             .buffer_unordered(PARALLEL_VICTIMS)
             .fold(true, |all, one| async move { all && one })
             .await;
-        match last {
-            Some(actions) if deleted => self.apply(info, recorder, actions).await && before,
-            _ => deleted && before,
+        let succeeded = deleted && {
+            self.queue.with(|queue, _| queue.await_last_victim(&self.preemptor(info), &last.uid));
+            self.apply(info, recorder, last.actions).await && before
+        };
+        if let Some(metrics) = &self.preemption_metrics {
+            metrics.ended(succeeded, self.env.now() - began);
         }
+        succeeded
     }
 }

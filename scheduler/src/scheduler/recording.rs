@@ -1,8 +1,8 @@
 //! What the scheduler tells of its attempts: metrics, and the inputs of explanations.
 
-use super::preemption::PREEMPTION;
 use super::{Attempt, Scheduler};
 use crate::metrics::AttemptResult;
+use crate::queue::preempting::PREEMPTION;
 use scheduler_explanation::{Attempt as KeptAttempt, Outcome, QueueMove};
 use scheduling_framework::cache::Snapshot;
 use scheduling_framework::timings::PointTiming;
@@ -67,7 +67,7 @@ impl Scheduler {
     pub(super) fn ended(&self, attempt: &Attempt, result: AttemptResult, message: &str) {
         let (now, queued) = (self.env.now(), &attempt.queued);
         let first = queued.first_attempt.map_or_else(Default::default, |first| now - first);
-        self.metrics.ended(result, &attempt.profile, now - attempt.began, queued, first);
+        self.metrics.ended(result, &attempt.profile, now - attempt.began, queued.attempts, first);
         if let (Some(attempts), Some(id)) = (&self.attempts, attempt.kept) {
             attempts.end(id, message);
         }

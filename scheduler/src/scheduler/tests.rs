@@ -269,6 +269,8 @@ fn samples(running: &Running) -> String {
 async fn metrics_of_a_pod_that_is_bound() {
     let running = Running::start("", pod("default-scheduler")).await;
     expect![[r#"
+        scheduler_batch_attempts_total{profile="default-scheduler",result="no_hint"} 1
+        scheduler_batch_cache_flushed_total{profile="default-scheduler",reason="pod_not_batchable"} 1
         scheduler_cache_size{type="assumed_pods"} 1
         scheduler_cache_size{type="nodes"} 2
         scheduler_cache_size{type="pods"} 1
@@ -276,11 +278,14 @@ async fn metrics_of_a_pod_that_is_bound() {
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Bind",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Permit",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PostBind",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="PreBind",profile="default-scheduler",status="Success"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreEnqueue",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="PreFilter",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="PreScore",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Reserve",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Score",profile="default-scheduler",status="Success"} 1
+        scheduler_get_node_hint_duration_seconds_count{hinted="no_hint",profile="default-scheduler"} 1
         scheduler_goroutines{operation="binding"} 0
         scheduler_pending_pods{queue="active"} 0
         scheduler_pending_pods{queue="backoff"} 0
@@ -298,6 +303,7 @@ async fn metrics_of_a_pod_that_is_bound() {
         scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1
         scheduler_scheduling_algorithm_duration_seconds_count 1
         scheduler_scheduling_attempt_duration_seconds_count{profile="default-scheduler",result="scheduled"} 1
+        scheduler_store_schedule_results_duration_seconds_count{profile="default-scheduler"} 1
     "#]].assert_eq(&samples(&running));
 }
 
@@ -305,13 +311,16 @@ async fn metrics_of_a_pod_that_is_bound() {
 async fn metrics_of_a_pod_that_fits_nowhere() {
     let running = Running::start("Filter", pod("default-scheduler")).await;
     expect![[r#"
+        scheduler_batch_attempts_total{profile="default-scheduler",result="no_hint"} 1
         scheduler_cache_size{type="assumed_pods"} 0
         scheduler_cache_size{type="nodes"} 2
         scheduler_cache_size{type="pods"} 0
         scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 2
         scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Unschedulable"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="PostFilter",profile="default-scheduler",status="Unschedulable"} 1
+        scheduler_framework_extension_point_duration_seconds_count{extension_point="PreEnqueue",profile="default-scheduler",status="Success"} 1
         scheduler_framework_extension_point_duration_seconds_count{extension_point="PreFilter",profile="default-scheduler",status="Success"} 1
+        scheduler_get_node_hint_duration_seconds_count{hinted="no_hint",profile="default-scheduler"} 1
         scheduler_pending_pods{queue="active"} 0
         scheduler_pending_pods{queue="backoff"} 0
         scheduler_pending_pods{queue="gated"} 0

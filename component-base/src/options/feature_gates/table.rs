@@ -252,7 +252,7 @@ pub const KUBERNETES: &[Gate] = &[
     ga("NodeSwap").locked(),
     beta("NominatedNodeNameForExpectation", true)
         .schedules("`status.nominatedNodeName` of pods whose binding has to wait"),
-    beta("OpportunisticBatching", true),
+    beta("OpportunisticBatching", true).schedules("results of a cycle that the next equal pod uses"),
     ga("OrderedNamespaceDeletion").locked(),
     beta("PLEGOnDemandRelist", true),
     alpha("PersistentVolumeClaimUnusedSinceTime"),
