@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: the simulated cluster under many seeds, or a short story with every write as a crash point. Each run is
-//! a process of its own; a run that breaks a promise leaves its log and its report behind, and is named at the end.
+//! `cargo xtask soak`: the simulated cluster under many seeds, a short story with every write as a crash point, or the
+//! scheduler's decisions on random histories beside those of the reference evaluator. Each run is a process of its own; a run that breaks a promise leaves its log and its report behind, and is named at the end.
 
 use crate::release;
 use clap::Args;
@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 
 /// The seed to replay.
 const SEED: &str = "SEED";
+/// The scenario that compares the scheduler with the reference evaluator.
+const SCHEDULER: &str = "scheduler";
 
 /// Which seeds of which scenario.
 #[derive(Args, Clone, Debug)]
@@ -22,8 +24,8 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, limits, service-cidrs, devices, cloud, clocks,
-    /// any-order, error-states, at-size, at-third-of-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off or
-    /// lost-node; with --every-write a story: deployment, stateful-set, daemon-set, job, claim, autoscaler or namespace
+    /// any-order, error-states, at-size, at-third-of-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off,
+    /// lost-node or scheduler; with --every-write a story: deployment, stateful-set, daemon-set, job, claim, autoscaler or namespace
     #[arg(long, default_value = "survive")]
     scenario: String,
     /// Runs a story under the first seed once for every write, with the component that writes killed right before it, and
@@ -91,9 +93,13 @@ struct Run {
 
 /// Runs the seeds or the crash points, prints a line for each, and complains of those that failed.
 pub fn run(options: &Options, root: &Path) -> Result<Vec<String>, Error> {
+    let (package, name) = match options.scenario.as_str() {
+        SCHEDULER => ("scheduler-comparison", "compare-scheduler"),
+        _ => ("e2e", "orrery-under-simulation"),
+    };
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => release::build(root, "e2e", "orrery-under-simulation").map_err(Error::Build)?,
+        None => release::build(root, package, name).map_err(Error::Build)?,
     };
     let out = root.join(&options.out);
     std::fs::create_dir_all(&out).map_err(|error| Error::Io(out.display().to_string(), error))?;

@@ -1,8 +1,12 @@
 //! Draws nodes and pods as JSON.
 
-use super::{APPS, HOSTNAME, KEYS, ZONE};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+const KEYS: [&str; 3] = [ZONE, HOSTNAME, "rack"];
+const APPS: [&str; 2] = ["web", "db"];
 
 pub fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &[T]) -> impl Strategy<Value = T> + use<T> {
     prop::sample::select(values.to_vec())

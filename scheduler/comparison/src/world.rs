@@ -1,13 +1,16 @@
 //! Draws the rest of a cluster: volumes, devices, disruption budgets, and the profile.
 
-use super::ZONE;
-use super::draw::one_of;
+use crate::draw::{ZONE, one_of};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// Everything but nodes and pods. It stays the same while pods come and go.
 #[derive(Clone, Debug)]
 pub struct World {
+    pub replica_sets: Vec<Value>,
+    pub classes: Vec<Value>,
+    pub drivers: Vec<Value>,
+    pub device_classes: Vec<Value>,
     pub claims: Vec<Value>,
     pub volumes: Vec<Value>,
     pub attachments: Vec<Value>,
@@ -19,7 +22,54 @@ pub struct World {
     pub profile: Value,
 }
 
-pub fn classes() -> Vec<Value> {
+impl Default for World {
+    fn default() -> Self {
+        let none = Vec::new;
+        Self {
+            replica_sets: none(),
+            classes: none(),
+            drivers: none(),
+            device_classes: none(),
+            claims: none(),
+            volumes: none(),
+            attachments: none(),
+            capacities: none(),
+            csi_nodes: none(),
+            slices: none(),
+            device_claims: none(),
+            budgets: none(),
+            profile: json!({}),
+        }
+    }
+}
+
+impl World {
+    /// Returns the objects with their kinds, and the profile.
+    pub fn objects(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let kinds = [
+            ("ReplicaSet", &self.replica_sets),
+            ("StorageClass", &self.classes),
+            ("CSIDriver", &self.drivers),
+            ("DeviceClass", &self.device_classes),
+            ("PersistentVolumeClaim", &self.claims),
+            ("PersistentVolume", &self.volumes),
+            ("VolumeAttachment", &self.attachments),
+            ("CSIStorageCapacity", &self.capacities),
+            ("CSINode", &self.csi_nodes),
+            ("ResourceSlice", &self.slices),
+            ("ResourceClaim", &self.device_claims),
+            ("PodDisruptionBudget", &self.budgets),
+        ];
+        let objects = kinds.into_iter().flat_map(|(kind, all)| all.iter().map(move |object| (kind, object)));
+        objects.chain([("profile", &self.profile)])
+    }
+}
+
+fn replica_sets() -> Vec<Value> {
+    vec![json!({"metadata": {"namespace": "x", "name": "rs"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}})]
+}
+
+fn classes() -> Vec<Value> {
     let class = |name: &str, provisioner: &str, mode: &str| json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode});
     vec![
         class("made", "disks.example.com", "WaitForFirstConsumer"),
@@ -28,7 +78,7 @@ pub fn classes() -> Vec<Value> {
     ]
 }
 
-pub fn drivers() -> Vec<Value> {
+fn drivers() -> Vec<Value> {
     vec![json!({"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": true}})]
 }
 
@@ -263,7 +313,21 @@ pub fn world() -> impl Strategy<Value = World> {
             };
             let attachments = attachments.into_iter().enumerate().map(attachment).collect();
             let slices = slices.into_iter().flat_map(|pair| pair.as_array().cloned().unwrap_or_default()).collect();
-            World { claims, volumes, attachments, capacities, csi_nodes, slices, device_claims, budgets, profile }
+            World {
+                replica_sets: replica_sets(),
+                classes: classes(),
+                drivers: drivers(),
+                device_classes: vec![json!({"metadata": {"name": "gpu"}, "spec": {}})],
+                claims,
+                volumes,
+                attachments,
+                capacities,
+                csi_nodes,
+                slices,
+                device_claims,
+                budgets,
+                profile,
+            }
         },
     )
 }
