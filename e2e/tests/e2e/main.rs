@@ -57,6 +57,7 @@ mod raw_requests;
 mod refrigerator;
 mod request_trace;
 mod scheduler_profiles;
+mod scheduling;
 mod separation;
 mod service_cidrs;
 mod shortest_command_lines;
