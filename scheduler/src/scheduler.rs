@@ -300,7 +300,7 @@ impl Scheduler {
                 }
                 (reserved.map(|()| node), Outcome::Found(decision))
             }
-            Err(CycleError::Extender(message)) => (Err(Failure::because(&message)), Outcome::Failed(message)),
+            Err(CycleError::Failed(message)) => (Err(Failure::because(&message)), Outcome::Failed(message)),
             Err(CycleError::NoFit(mut error)) => {
                 let result =
                     cycle::post_filter(extender, profile, &mut error, &mut state, &info, snapshot, &nominated).await;

@@ -178,7 +178,7 @@ impl Both {
         self.cluster.namespaces.insert(name.to_owned(), labels);
     }
 
-    fn remove(&mut self, uid: &str) {
+    pub fn remove(&mut self, uid: &str) {
         self.scheduler.cache.remove_pod(uid);
         self.cluster.remove(uid);
     }
@@ -206,7 +206,7 @@ impl Both {
             }
             Err(FitError::NoNodes) => same("nodes", &0, &self.cluster.nodes.len())?,
             Err(mut error) => {
-                let FitError::NoFit { diagnosis, .. } = &error else { return Ok(outcome) };
+                let FitError::NoFit { diagnosis, .. } = &error else { return Err(error.to_string()) };
                 for (name, verdict) in &outcome.verdicts {
                     let number = self.scheduler.snapshot.index_of(name);
                     let found = number.and_then(|number| diagnosis.of(number)).map(|it| Rejection {

@@ -15,7 +15,12 @@ pub fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &[T]) -> impl Strate
 pub fn node() -> impl Strategy<Value = Value> {
     let labels = (one_of(&["a", "b", ""]), one_of(&["r1", "r2", ""]), prop::bool::weighted(0.9));
     let spec = (one_of(&["", "", "", "", "NoSchedule", "PreferNoSchedule"]), prop::bool::weighted(0.05));
-    let status = (one_of(&["0", "2", "4", "8"]), one_of(&["0", "2Gi", "8Gi"]), 1..9_u8, prop::bool::ANY);
+    let status = (
+        one_of(&["0", "2", "4", "8"]),
+        one_of(&["0", "2Gi", "8Gi", "2Gi", "8Gi", "2Gi", "8Gi", "9E"]),
+        1..9_u8,
+        prop::bool::ANY,
+    );
     (labels, spec, status).prop_map(|((zone, rack, hostname), (taint, cordoned), (cpu, memory, pods, image))| {
         let mut labels = json!({});
         for (key, value) in [(ZONE, zone), ("rack", rack), (HOSTNAME, if hostname { "self" } else { "" })] {
@@ -103,8 +108,13 @@ fn constraint() -> impl Strategy<Value = Value> {
 
 fn container() -> impl Strategy<Value = Value> {
     let gpu = one_of(&["", "", "", "", "", "1"]);
-    (one_of(&["", "0", "300m", "1"]), one_of(&["", "200Mi", "1Gi"]), gpu, prop::bool::weighted(0.1)).prop_map(
-        |(cpu, memory, gpu, port)| {
+    (
+        one_of(&["", "0", "300m", "1"]),
+        one_of(&["", "200Mi", "1Gi", "", "200Mi", "1Gi", "", "200Mi", "5E"]),
+        gpu,
+        prop::bool::weighted(0.1),
+    )
+        .prop_map(|(cpu, memory, gpu, port)| {
             let mut container = json!({"name": "c", "image": "web", "resources": {"requests": {}}});
             for (name, amount) in [("cpu", cpu), ("memory", memory), ("example.com/gpu", gpu)] {
                 if !amount.is_empty() {
@@ -115,8 +125,7 @@ fn container() -> impl Strategy<Value = Value> {
                 container["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
             }
             container
-        },
-    )
+        })
 }
 
 /// Draws a pod without a name and a node.

@@ -75,7 +75,7 @@ pub fn schedule_one(
     let decided = schedule_one_with(None, profile, state, pod, snapshot, nominated, rotation, random);
     decided.now_or_never().expect("only extenders wait").map_err(|error| match error {
         CycleError::NoFit(error) => error,
-        CycleError::Extender(message) => unreachable!("no extender was asked: {message}"),
+        CycleError::Failed(message) => FitError::Failed(message),
     })
 }
 
@@ -107,7 +107,7 @@ pub async fn schedule_one_with(
     let fits = |node: &usize| fits_on(profile, state, pod, snapshot, nominated, &candidates, *node);
     if let Some(node) = batched.hint.filter(fits) {
         let mut search = Search::of_one(snapshot, node);
-        ask(extender, pod, &mut search).await.map_err(CycleError::Extender)?;
+        ask(extender, pod, &mut search).await.map_err(CycleError::Failed)?;
         found = Some(search).filter(|search| !search.feasible.is_empty());
     }
     let search = match found {
@@ -115,13 +115,13 @@ pub async fn schedule_one_with(
         None => {
             let compared = !profile.score.is_empty() || extender.is_some_and(CycleExtender::compares_nodes);
             let mut search = search(profile, state, pod, snapshot, nominated, rotation, &candidates, compared);
-            ask(extender, pod, &mut search).await.map_err(CycleError::Extender)?;
+            ask(extender, pod, &mut search).await.map_err(CycleError::Failed)?;
             search
         }
     };
     state.timings.end(began, Point::Filter, search.code());
     let search = search.or_no_fit()?;
-    let mut scores = score(profile, state, pod, &search);
+    let mut scores = score(profile, state, pod, &search)?;
     state.end_search();
     if let Some(extender) = extender.filter(|_| search.feasible.len() > 1) {
         scores.extend(extender.prioritize(pod, &search.nodes()).await);
@@ -342,13 +342,20 @@ pub fn search<'a>(
     Search { snapshot, feasible, evaluated, diagnosis }
 }
 
-/// Scores the nodes. A single one needs no score.
-pub fn score(profile: &Profile, state: &mut CycleState, pod: &PodInfo, search: &Search<'_>) -> Vec<PluginScores> {
+/// Scores the nodes. A single one needs no score. A score that is out of range ends the cycle.
+pub fn score(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    search: &Search<'_>,
+) -> Result<Vec<PluginScores>, FitError> {
     if search.feasible.len() == 1 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     state.scored_nodes.clone_from(&search.feasible);
-    profile.run_score(state, pod, search.snapshot, &search.nodes())
+    let scores = profile.run_score(state, pod, search.snapshot, &search.nodes());
+    scores.iter().try_for_each(PluginScores::check).map_err(FitError::Failed)?;
+    Ok(scores)
 }
 
 /// Chooses a node with the highest score.

@@ -35,12 +35,15 @@ pub trait CycleExtender: Send + Sync {
 #[derive(Debug)]
 pub enum CycleError {
     NoFit(FitError),
-    /// An extender that is not ignorable has failed.
-    Extender(String),
+    /// A plugin has failed, or an extender that is not ignorable.
+    Failed(String),
 }
 
 impl From<FitError> for CycleError {
     fn from(error: FitError) -> Self {
-        Self::NoFit(error)
+        match error {
+            FitError::Failed(message) => Self::Failed(message),
+            error => Self::NoFit(error),
+        }
     }
 }

@@ -42,9 +42,11 @@ impl Diagnosis {
     }
 }
 
-/// An error that means that no node fits a pod.
+/// An error that ends a cycle without a node.
 #[derive(Clone, Debug)]
 pub enum FitError {
+    /// A plugin has failed. The pod backs off, and no event is awaited.
+    Failed(String),
     /// The cluster has no nodes.
     NoNodes,
     NoFit {
@@ -75,7 +77,7 @@ impl FitError {
 
     pub fn plugins(&self) -> BTreeSet<&'static str> {
         match self {
-            FitError::NoNodes => BTreeSet::new(),
+            FitError::NoNodes | FitError::Failed(_) => BTreeSet::new(),
             FitError::NoFit { diagnosis, .. } => diagnosis.plugins.clone(),
         }
     }
@@ -85,8 +87,12 @@ impl std::error::Error for FitError {}
 
 impl fmt::Display for FitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FitError::NoFit { all_nodes, diagnosis, post_filter_message } = self else {
-            return f.write_str("no nodes available to schedule pods");
+        let (all_nodes, diagnosis, post_filter_message) = match self {
+            FitError::Failed(message) => return f.write_str(message),
+            FitError::NoNodes => return f.write_str("no nodes available to schedule pods"),
+            FitError::NoFit { all_nodes, diagnosis, post_filter_message } => {
+                (all_nodes, diagnosis, post_filter_message)
+            }
         };
         write!(f, "0/{all_nodes} nodes are available:")?;
         if diagnosis.pre_filter_message.is_empty() {

@@ -320,7 +320,7 @@ impl Pass<'_> {
         }
         let (node, preemption) = match (decided, post_filter) {
             (Ok(decision), _) => (decision.node, None),
-            (Err(CycleError::Extender(message)), _) => return PodResult::Failed(message),
+            (Err(CycleError::Failed(message)), _) => return PodResult::Failed(message),
             (Err(CycleError::NoFit(error)), None) => return PodResult::Unschedulable(error, Nomination::Clear),
             (Err(CycleError::NoFit(error)), Some(result)) => match &result.nomination {
                 Nomination::Node(node) => (node.clone(), Some((result, error))),

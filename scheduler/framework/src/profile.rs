@@ -87,6 +87,20 @@ pub struct PluginScores {
     pub scores: Vec<i64>,
 }
 
+impl PluginScores {
+    /// Returns what is wrong with a score that is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        match self.scores.iter().find(|score| !(0..=MAX_NODE_SCORE).contains(*score)) {
+            None => Ok(()),
+            Some(score) => Err(format!(
+                "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {score}, it should in \
+                 the range of [0, {MAX_NODE_SCORE}] after normalizing",
+                self.plugin
+            )),
+        }
+    }
+}
+
 impl Profile {
     pub fn run_pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
         self.pre_enqueue.iter().try_for_each(|plugin| plugin.pre_enqueue(pod))

@@ -63,9 +63,9 @@ impl CountedResources {
     pub fn with_assumed(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<Use> {
         self.uses(pod, node, |resource| match resource {
             Resource::Cpu | Resource::Memory => {
-                resource.of(&node.non_zero_requested) + resource.of(&pod.non_zero_requests)
+                resource.of(&node.non_zero_requested).saturating_add(resource.of(&pod.non_zero_requests))
             }
-            _ => resource.of(&node.requested) + resource.of(&pod.requests),
+            _ => resource.of(&node.requested).saturating_add(resource.of(&pod.requests)),
         })
     }
 
@@ -73,7 +73,7 @@ impl CountedResources {
     pub fn with_requests(&self, pod: &PodInfo, node: &NodeInfo) -> [Vec<Use>; 2] {
         [
             self.uses(pod, node, |resource| resource.of(&node.requested)),
-            self.uses(pod, node, |resource| resource.of(&node.requested) + resource.of(&pod.requests)),
+            self.uses(pod, node, |resource| resource.of(&node.requested).saturating_add(resource.of(&pod.requests))),
         ]
     }
 

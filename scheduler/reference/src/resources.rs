@@ -73,7 +73,8 @@ fn get(amounts: &Amounts, name: &str) -> i64 {
 fn sum<'a>(all: impl IntoIterator<Item = &'a Amounts>) -> Amounts {
     let mut sum = Amounts::new();
     for (name, amount) in all.into_iter().flatten() {
-        *sum.entry(name.clone()).or_insert(0) += amount;
+        let total = sum.entry(name.clone()).or_insert(0_i64);
+        *total = total.saturating_add(*amount);
     }
     sum
 }
@@ -223,7 +224,7 @@ impl Cluster {
             |one: &Weighted| get(&all, &one.name) > 0 && (!is_extended(&one.name) || get(&wanted, &one.name) > 0);
         let used = |name: &str| {
             let used = if ["cpu", "memory"].contains(&name) { &with } else { &without };
-            get(used, name) + get(&added, name)
+            get(used, name).saturating_add(get(&added, name))
         };
         counted
             .into_iter()
@@ -237,7 +238,7 @@ impl Cluster {
 pub fn fit_score(cluster: &Cluster, settings: &Settings, pod: &Pod, node: &Node) -> i64 {
     let ScoringStrategy { r#type, resources, requested_to_capacity_ratio } =
         settings.args::<FitArgs>("NodeResourcesFit").scoring_strategy;
-    let percent = |part: i64, all: i64| part * 100 / all;
+    let percent = |part: i64, all: i64| (i128::from(part) * 100 / i128::from(all)) as i64;
     let points = requested_to_capacity_ratio.unwrap_or_default().shape;
     let by_ratio = r#type == "RequestedToCapacityRatio";
     let score = |one: &Use| match r#type.as_str() {

@@ -43,7 +43,7 @@ impl World {
         match self.decide(&info(pod), &mut CycleState::default()).await {
             Ok(decision) => decision.node,
             Err(CycleError::NoFit(error)) => error.to_string(),
-            Err(CycleError::Extender(message)) => message,
+            Err(CycleError::Failed(message)) => message,
         }
     }
 

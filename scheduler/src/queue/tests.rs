@@ -132,6 +132,35 @@ async fn unschedulable_pods_are_tried_again_without_an_event() {
     assert_eq!([test.name(299), test.name(300)], ["-", "web"]);
 }
 
+/// Pods that fit nowhere are not in the way of one that does, and no event that does not help them wakes them.
+#[tokio::test(start_paused = true)]
+async fn many_unschedulable_pods_delay_nobody() {
+    const MANY: usize = 10_000;
+    let mut test = TestQueue::new();
+    for number in 0..MANY {
+        test.add(&format!("huge-{number}"), 5, 0);
+    }
+    for _ in 0..MANY {
+        let queued = test.pop(0).unwrap();
+        test.fail(queued, FIT, 0);
+    }
+    test.add("small", 0, 20);
+    assert_eq!([test.name(20), test.name(20)], ["small", "-"], "although its priority is lower");
+    let tiny = node("n1", "a", json!({"status": {"allocatable": {"cpu": "10m"}}}));
+    test.event(ClusterEvent::NodeAdded(tiny), 30);
+    test.add("small-too", 0, 30);
+    assert_eq!([test.name(30), test.name(30)], ["small-too", "-"], "the new node helps none of them");
+    // Each has one more try for an event that may help, and one for the time-out.
+    test.event(new_node(), 40);
+    let mut tries = 0;
+    while let Some(queued) = test.pop(40) {
+        tries += 1;
+        test.fail(queued, FIT, 40);
+    }
+    assert_eq!((tries, test.queue.lengths()), (MANY, [0, 0, MANY, 0]));
+    assert_eq!(test.name(41), "-");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_gated_until_the_last_gate_is_removed() {
     let mut test = TestQueue::new();

@@ -46,7 +46,7 @@ impl Observer for GroupObserver<'_> {
         }
         let outcome = match decided {
             Ok(decision) => Outcome::Found(decision.clone()),
-            Err(CycleError::Extender(message)) => Outcome::Failed(message.clone()),
+            Err(CycleError::Failed(message)) => Outcome::Failed(message.clone()),
             Err(CycleError::NoFit(error)) => scheduler.not_found(error, post_filter.unwrap_or(&Default::default())),
         };
         if let Some(id) = scheduler.keep(attempt, points, snapshot, nominated.clone(), next_start, outcome) {

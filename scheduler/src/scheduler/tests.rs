@@ -78,9 +78,12 @@ impl PreScore for Recording {
 }
 
 impl Score for Recording {
-    /// Prefers `n2`.
+    /// Prefers `n2`. A failure is a score that is out of range.
     fn score(&self, _: &CycleState, _: &PodInfo, node: &NodeInfo, _: &Snapshot) -> i64 {
-        i64::from(self.call("Score", node.name()).is_ok() && node.name() == "n2")
+        match self.call("Score", node.name()) {
+            Ok(()) => i64::from(node.name() == "n2"),
+            Err(_) => MAX_NODE_SCORE + 1,
+        }
     }
 }
 
@@ -209,6 +212,7 @@ async fn extension_points_run_in_order() {
         ("PreFilter", format!("{queued}, PreFilter, PostFilter")),
         ("Filter", format!("{filtered}, PostFilter")),
         ("PreScore", format!("{filtered}, PreScore, Reserve n")),
+        ("Score", format!("{filtered}, PreScore, Score n1, Score n2, {queued}")),
         ("Reserve", format!("{reserved}, Unreserve n2")),
         ("Permit", format!("{reserved}, Permit n2, Unreserve n2")),
         ("Wait", format!("{reserved}, Permit n2, PreBindPreFlight n2, Unreserve n2")),
@@ -223,6 +227,51 @@ async fn extension_points_run_in_order() {
             _ => assert_eq!(calls, expected, "{fails_at}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_score_out_of_range_is_an_error() {
+    let running = Running::start("Score", pod("default-scheduler")).await;
+    let why = r#"applying score defaultWeights on Score plugins: plugin "Recording" returns an invalid score 101, it should in the range of [0, 100] after normalizing"#;
+    assert_eq!(condition(&running), (json!("SchedulerError"), json!(why)));
+    running.env.sleep(Duration::from_secs(12)).await;
+    let tries = running.calls().matches("PreFilter").count();
+    assert_eq!(tries, 4, "the back-off is 1 s, 2 s, 4 s, 8 s");
+}
+
+/// The node goes while the pod waits in Permit. The binding names it all the same, as in Kubernetes, and its pods are deleted by
+/// the garbage collector of pods.
+#[tokio::test(start_paused = true)]
+async fn a_node_goes_between_reserve_and_bind() {
+    let running = Running::start("Wait", pod("default-scheduler")).await;
+    let mut second = pod("default-scheduler");
+    (second["metadata"]["name"], second["metadata"]["uid"]) = (json!("second"), json!("second"));
+    running.server.put("pods", second.clone());
+    running.env.sleep(Duration::from_millis(50)).await;
+    assert!(running.waiting_pods.contains("second"));
+    running.server.remove("nodes", "n2");
+    running.env.sleep(Duration::from_millis(10)).await;
+    assert!(running.waiting_pods.allow("second", NAME));
+    running.settle().await;
+    assert!(running.calls().ends_with("PreBind n2, Bind n2, PostBind n2"), "{}", running.calls());
+    // The recording plugin has bound nothing, so the API server does it.
+    second["spec"]["nodeName"] = json!("n2");
+    running.server.put("pods", second.clone());
+    running.settle().await;
+    let nodes = running.inspection.nodes().unwrap();
+    let left: String = nodes.iter().map(ToString::to_string).collect();
+    assert!(left.contains("Node name: n1") && !left.contains("Node name: n2\nDeleted: false"), "{left}");
+    running.server.remove("pods", "shop/second");
+    running.settle().await;
+    assert_eq!(running.inspection.compare(), Some(Default::default()));
+    let third = {
+        second["spec"]["nodeName"] = json!("");
+        (second["metadata"]["name"], second["metadata"]["uid"]) = (json!("third"), json!("third"));
+        second
+    };
+    running.server.put("pods", third);
+    running.env.sleep(Duration::from_millis(50)).await;
+    assert!(running.calls().ends_with("Reserve n1, Permit n1, PreBindPreFlight n1"), "{}", running.calls());
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,6 +59,12 @@ impl Resources {
         named.into_iter().chain(scalar).filter(|(_, amount)| *amount > 0)
     }
 
+    /// Returns true if an amount may stand for a larger one. Subtracting from it would give too little.
+    pub fn is_saturated(&self) -> bool {
+        let named = [self.milli_cpu, self.memory, self.ephemeral_storage];
+        named.into_iter().chain(self.scalar.values().copied()).any(|amount| amount == i64::MAX)
+    }
+
     /// Returns whether any amount is larger than that of `other`.
     pub fn exceeds(&self, other: &Self) -> bool {
         self.requested().any(|(name, amount)| amount > other.get(name))
@@ -90,28 +96,32 @@ impl Resources {
     }
 }
 
+/// A sum that is too large is the largest number, so that what asks for it fits nowhere.
+///
+/// Deviation: Kubernetes takes the lower 64 bits of such a sum. It may be negative, and then the pod fits everywhere.
 impl AddAssign<&Resources> for Resources {
     fn add_assign(&mut self, other: &Resources) {
-        self.milli_cpu += other.milli_cpu;
-        self.memory += other.memory;
-        self.ephemeral_storage += other.ephemeral_storage;
-        self.pods += other.pods;
+        self.milli_cpu = self.milli_cpu.saturating_add(other.milli_cpu);
+        self.memory = self.memory.saturating_add(other.memory);
+        self.ephemeral_storage = self.ephemeral_storage.saturating_add(other.ephemeral_storage);
+        self.pods = self.pods.saturating_add(other.pods);
         // An amount of zero has no entry, so that equal resources compare as equal.
         for (name, amount) in other.scalar.iter().filter(|(_, amount)| **amount != 0) {
-            *self.scalar.entry(name.clone()).or_insert(0) += amount;
+            let mine = self.scalar.entry(name.clone()).or_insert(0);
+            *mine = mine.saturating_add(*amount);
         }
     }
 }
 
 impl SubAssign<&Resources> for Resources {
     fn sub_assign(&mut self, other: &Resources) {
-        self.milli_cpu -= other.milli_cpu;
-        self.memory -= other.memory;
-        self.ephemeral_storage -= other.ephemeral_storage;
-        self.pods -= other.pods;
+        self.milli_cpu = self.milli_cpu.saturating_sub(other.milli_cpu);
+        self.memory = self.memory.saturating_sub(other.memory);
+        self.ephemeral_storage = self.ephemeral_storage.saturating_sub(other.ephemeral_storage);
+        self.pods = self.pods.saturating_sub(other.pods);
         for (name, amount) in &other.scalar {
             let mine = self.scalar.entry(name.clone()).or_insert(0);
-            *mine -= amount;
+            *mine = mine.saturating_sub(*amount);
             if *mine == 0 {
                 self.scalar.remove(name);
             }

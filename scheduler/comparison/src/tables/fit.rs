@@ -79,6 +79,35 @@ fn a_node_name_and_host_ports_exclude_nodes() {
     ]);
 }
 
+/// Sums that are larger than 64 bits: the pod fits nowhere, and the node is full.
+#[test]
+fn sums_that_are_too_large() {
+    let of = |memory: &str| node("a", json!({"status": {"allocatable": {"memory": memory}}}));
+    let exabytes = |count: usize| {
+        let one = wants(json!({"memory": "5E"}));
+        pod(json!({"containers": vec![one; count]}))
+    };
+    let mut tiny = Tiny { nodes: vec![("huge", of("9E")), ("small", of("8Gi"))], ..Tiny::default() };
+    tiny.check_feasible(&[
+        ("5E are less than 9E", exabytes(1), "huge"),
+        ("10E are more than a number can be", exabytes(2), ""),
+    ]);
+    tiny.check_scores("NodeResourcesFit", &[("nothing is used of either", pod(json!({})), "huge=98 small=97")]);
+    let pods = vec![("a", "huge", exabytes(2)), ("b", "huge", exabytes(1))];
+    tiny.pods = pods;
+    tiny.check_feasible(&[(
+        "a full node takes no more",
+        pod(json!({"containers": [wants(json!({"memory": "1Mi"}))]})),
+        "small",
+    )]);
+    let mut both = tiny.both();
+    both.remove("a");
+    let outcome = both.schedule("new", exabytes(1)).unwrap();
+    assert_eq!(outcome.feasible(), "", "b has 5E");
+    both.remove("b");
+    assert_eq!(both.schedule("newer", exabytes(1)).unwrap().feasible(), "huge", "all have left");
+}
+
 /// The fewer requests a node has, the better; balance counts both resources.
 #[test]
 fn free_nodes_score() {

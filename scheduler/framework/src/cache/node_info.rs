@@ -120,8 +120,12 @@ impl NodeInfo {
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
         let at = self.pods.binary_search_by(|pod| pod.uid().cmp(uid)).ok()?;
         let pod = self.pods.remove(at);
-        self.requested -= &pod.requests;
-        self.non_zero_requested -= &pod.non_zero_requests;
+        if self.requested.is_saturated() || self.non_zero_requested.is_saturated() {
+            self.add_requests_again();
+        } else {
+            self.requested -= &pod.requests;
+            self.non_zero_requested -= &pod.non_zero_requests;
+        }
         for port in &pod.host_ports {
             if let Some(users) = self.used_ports.get_mut(port) {
                 *users -= 1;
@@ -141,6 +145,14 @@ impl NodeInfo {
 
     fn find_lowest_priority(&mut self) {
         self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min().map(LowestPriority).unwrap_or_default();
+    }
+
+    fn add_requests_again(&mut self) {
+        (self.requested, self.non_zero_requested) = Default::default();
+        for pod in &self.pods {
+            self.requested += &pod.requests;
+            self.non_zero_requested += &pod.non_zero_requests;
+        }
     }
 
     /// Returns true if a pod on the node uses this port.
