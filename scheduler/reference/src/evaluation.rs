@@ -132,6 +132,17 @@ impl Cluster {
         evaluation
     }
 
+    /// Returns the first rejection of one node; `None` if the pod fits there. It costs less than judging all nodes.
+    pub fn rejection(&self, pod: &Pod, settings: &Settings, node: &str) -> Option<Rejection> {
+        let Some(node) = self.nodes.get(node) else {
+            return Some(Rejection::unresolvable("NodeName", "the node does not exist"));
+        };
+        match Judge::of(self, settings, pod) {
+            Ok(judge) => self.with_nominated(&judge, node).or_else(|| judge.reject(node)),
+            Err(rejection) => Some(rejection),
+        }
+    }
+
     /// Returns the first rejection of each node.
     pub(crate) fn verdicts(&self, pod: &Pod, settings: &Settings) -> BTreeMap<String, Option<Rejection>> {
         let everywhere = |rejection: Rejection| {

@@ -15,6 +15,7 @@ mod credentials;
 mod scrape;
 mod lists;
 mod watches;
+mod placements;
 mod workloads;
 mod cycles;
 mod fleet;

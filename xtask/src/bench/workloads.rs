@@ -4,6 +4,7 @@
 use super::load::closed_loop;
 use super::measurement::Measurement;
 use super::objects::{NAMESPACE, pod, post};
+use super::placements;
 use super::servers::Servers;
 use super::{Bench, Error};
 use client::request::{Call, JSON};
@@ -143,7 +144,8 @@ async fn schedule_profile(bench: &Bench, name: &str, profile: Profile) -> Result
     let after = servers.usage()?;
     let what = format!("schedule {pods} pods over {nodes} nodes, {name}");
     let measurement = Measurement::new("schedule", what, "embedded", pods as u64, took, (&before, &after));
-    Ok(measurement.errors(created.errors + violations(profile, &bound, nodes, pods)))
+    let wrong = placements::wrong(&clients[0]).await?;
+    Ok(measurement.errors(created.errors + violations(profile, &bound, nodes, pods) + wrong))
 }
 
 /// A node that is ready though nobody runs it.
