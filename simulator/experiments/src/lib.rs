@@ -1,0 +1,18 @@
+//! Experiments with scheduling: the study file, its clusters and workloads, the records of a run, and what follows from
+//! them. Pure but for `files`: a study and a seed give the same bytes on every machine.
+//!
+//! The modules stand in reading order. `study` says what to run. `cluster` and `workload` turn its words into nodes and pods,
+//! which an engine runs. The engine writes a `record` for each thing that happens. `metrics` computes numbers from records
+//! alone, `compare` says which differences between policies are real, and `output` writes the files of a run.
+
+pub mod problem;
+pub mod units;
+pub mod amounts;
+pub mod draw;
+pub mod files;
+pub mod study;
+pub mod cluster;
+pub mod workload;
+pub mod record;
+
+pub use problem::Problem;

@@ -1,0 +1,96 @@
+//! Pods and when they arrive: from traces, from the pods of a cluster, or drawn from distributions.
+
+mod pod;
+mod table;
+mod openb;
+mod csv_map;
+mod kubectl;
+mod distribution;
+mod generator;
+#[cfg(test)]
+mod tests;
+
+pub use pod::{GANG, USER};
+
+use crate::amounts::Amounts;
+use crate::draw::Draw;
+use crate::files::Files;
+use crate::problem::Problem;
+use crate::study::Workload;
+use crate::units::micros;
+use proto::kinds::api::core::v1::Pod;
+use std::time::Duration;
+
+/// Most pods of a workload.
+pub const MAX_PODS: usize = 2_000_000;
+
+/// A pod that a user creates at some time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// Time since the beginning of the run.
+    pub at: Duration,
+    pub pod: Pod,
+    /// Time that the pod runs once started; `None` runs until the end.
+    pub duration: Option<Duration>,
+    pub facts: PodFacts,
+}
+
+/// What metrics need to know about a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodFacts {
+    pub requests: Amounts,
+    /// Number of its GPUs, and thousandths of each.
+    pub gpu_count: u32,
+    pub gpu_milli: u32,
+    pub user: String,
+    pub gang: Option<String>,
+    pub priority: i32,
+}
+
+/// Returns the arrivals of a workload in the order of time, or every mistake. `place` is the workload's path in the study.
+pub fn arrivals(
+    workload: &Workload,
+    files: &dyn Files,
+    draw: &mut dyn Draw,
+    place: &str,
+) -> Result<Vec<Arrival>, Vec<Problem>> {
+    let mut arrivals = if let Some(generate) = &workload.generate {
+        generator::arrivals(generate, draw, &format!("{place}.generate"))?
+    } else if let Some(file) = &workload.openb_pods {
+        openb::arrivals(file, files, &format!("{place}.openbPods"))?
+    } else if let Some(csv) = &workload.csv {
+        csv_map::arrivals(csv, files, &format!("{place}.csv"))?
+    } else if let Some(file) = &workload.kubectl_pods {
+        kubectl::arrivals(file, files, &format!("{place}.kubectlPods"))?
+    } else {
+        Vec::new()
+    };
+    arrivals.sort_by_key(|arrival| arrival.at);
+    arrivals = scaled(arrivals, workload);
+    if arrivals.is_empty() {
+        return Err(vec![Problem::new(place, "has no pods")]);
+    }
+    if arrivals.len() > MAX_PODS {
+        let message = format!("has {} pods; at most {MAX_PODS} are possible", arrivals.len());
+        return Err(vec![Problem::new(place, message)]);
+    }
+    Ok(arrivals)
+}
+
+/// Cuts the arrivals to those that the workload wants, then scales times.
+fn scaled(arrivals: Vec<Arrival>, workload: &Workload) -> Vec<Arrival> {
+    let from = workload.from.as_ref().map_or(Duration::ZERO, |span| span.duration);
+    let until = workload.until.as_ref().map_or(Duration::MAX, |span| span.duration);
+    let faster = workload.arrival_scale.unwrap_or(1.0);
+    let longer = workload.duration_scale.unwrap_or(1.0);
+    let wanted = arrivals.into_iter().filter(|arrival| arrival.at >= from && arrival.at < until);
+    let scale = |span: Duration, factor: f64| match factor {
+        1.0 => span,
+        factor => micros(span.as_micros() as f64 * factor),
+    };
+    let scaled = wanted.take(workload.limit.unwrap_or(usize::MAX)).map(|arrival| {
+        let duration = arrival.duration.map(|duration| scale(duration, longer));
+        pod::with_duration(Arrival { at: scale(arrival.at - from, 1.0 / faster), duration, ..arrival })
+    });
+    scaled.collect()
+}
