@@ -31,3 +31,15 @@ impl Files for Folder {
 pub(crate) fn read(files: &dyn Files, path: &str, place: &str) -> Result<String, Vec<Problem>> {
     files.read(path).map_err(|why| vec![Problem::new(place, format!("{path}: {why}"))])
 }
+
+/// Files in memory, for tests.
+#[cfg(test)]
+pub(crate) struct Texts(pub &'static [(&'static str, &'static str)]);
+
+#[cfg(test)]
+impl Files for Texts {
+    fn read(&self, path: &str) -> Result<String, String> {
+        let found = self.0.iter().find(|(name, _)| *name == path);
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "no such file".to_owned())
+    }
+}

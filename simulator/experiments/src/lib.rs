@@ -10,9 +10,15 @@ pub mod units;
 pub mod amounts;
 pub mod draw;
 pub mod files;
+mod table;
 pub mod study;
+mod listing;
 pub mod cluster;
 pub mod workload;
 pub mod record;
+pub mod statistics;
+pub mod metrics;
+pub mod compare;
+pub mod output;
 
 pub use problem::Problem;

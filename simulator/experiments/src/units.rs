@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn spans_and_rates_have_units() {
-        for (text, us) in [("0", 0), ("300ms", 300_000), ("1h30m", 5_400_000_000), ("7d", 604_800_000_000), ("1.5s", 1_500_000)] {
+        for (text, us) in
+            [("0", 0), ("300ms", 300_000), ("1h30m", 5_400_000_000), ("7d", 604_800_000_000), ("1.5s", 1_500_000)]
+        {
             assert_eq!(span(text).map(micros_of), Ok(us), "{text}");
         }
         for text in ["", "5", "-1s", "5 s", "1y", "never", "2000w2000w2000w"] {

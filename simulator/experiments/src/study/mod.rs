@@ -5,9 +5,11 @@ pub mod values;
 pub mod schema;
 mod cells;
 mod read;
+#[cfg(test)]
+mod tests;
 
 pub use cells::Cell;
-pub use read::{check_files, read};
+pub use read::{check_files, configuration, read};
 pub use values::{Amount, Rate, Span};
 
 use schemars::JsonSchema;

@@ -125,6 +125,9 @@ pub fn problem(format: &str, value: &serde_json::Value) -> Option<String> {
     match format {
         "duration" => Span::try_from(text()).err(),
         "rate" => Rate::try_from(text()).err(),
+        "seeds" if value.is_string() || value.is_array() => {
+            serde_json::from_value::<crate::study::Seeds>(value.clone()).err().map(|error| error.to_string())
+        }
         "quantity" => Amount::try_from(value.clone()).err(),
         _ => None,
     }

@@ -1,7 +1,6 @@
 //! Pods and when they arrive: from traces, from the pods of a cluster, or drawn from distributions.
 
 mod pod;
-mod table;
 mod openb;
 mod csv_map;
 mod kubectl;

@@ -1,0 +1,352 @@
+//! Follows the records of a run: what each node and pod is doing, and the integrals over time.
+
+use crate::amounts::{self, Amounts, CPU, MEMORY};
+use crate::metrics::fragmentation::Popularity;
+use crate::metrics::rows::{PodRow, Sample};
+use crate::record::{Event, NodeAdded, PodCreated, Record};
+use crate::units::seconds;
+use std::collections::BTreeMap;
+
+/// Name of GPUs among the resources of this module, in thousandths.
+pub const GPUS: &str = "gpu";
+
+/// Resources whose allocation is measured.
+pub const MEASURED: [&str; 3] = [CPU, MEMORY, GPUS];
+
+/// A node that is there.
+#[derive(Debug)]
+struct Node {
+    added: NodeAdded,
+    allocated: Amounts,
+    running: Amounts,
+    gpus_left: Vec<i64>,
+    /// Shares of this node in the totals of the cluster.
+    fragment: f64,
+    power_w: f64,
+    pods: Vec<String>,
+}
+
+/// Sums over the nodes that are there.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    pub allocatable: Amounts,
+    pub allocated: Amounts,
+    pub running: Amounts,
+    pub fragment: f64,
+    pub power_w: f64,
+    pub price_per_hour: f64,
+}
+
+/// Integrals over time, in units of the amounts times seconds.
+#[derive(Debug, Default)]
+pub struct Integrals {
+    pub allocatable: BTreeMap<&'static str, f64>,
+    pub allocated: BTreeMap<&'static str, f64>,
+    pub running: BTreeMap<&'static str, f64>,
+    pub fragment: f64,
+    pub energy_j: f64,
+    pub price: f64,
+    /// Longest and highest values that were seen.
+    pub peak_allocation: BTreeMap<&'static str, f64>,
+    pub peak_allocatable: Amounts,
+}
+
+/// The state of a run while its records are read.
+#[derive(Debug, Default)]
+pub struct Replay {
+    popularity: Popularity,
+    nodes: BTreeMap<String, Node>,
+    pub pods: BTreeMap<String, PodRow>,
+    /// Places of the GPUs of the pods that are bound.
+    held: BTreeMap<String, Vec<usize>>,
+    pub node_rows: BTreeMap<String, (NodeAdded, f64, f64)>,
+    pub totals: Totals,
+    pub integrals: Integrals,
+    pub samples: Vec<Sample>,
+    pub preemptions: u64,
+    pub evictions: u64,
+    pub failed_attempts: u64,
+    pending: u64,
+    bound: u64,
+    now_us: u64,
+}
+
+fn needs(pod: &PodCreated) -> Amounts {
+    let mut needs = pod.requests.clone();
+    needs.insert(GPUS.to_owned(), i64::from(pod.gpu_count) * i64::from(pod.gpu_milli));
+    needs
+}
+
+fn amount_of(amounts: &Amounts, resource: &str) -> f64 {
+    amounts.get(resource).copied().unwrap_or_default() as f64
+}
+
+impl Replay {
+    /// Reads all records. Samples are taken at 0, `sample_every_us`, twice that, …, with all records until then.
+    pub fn run(records: &[Record], sample_every_us: u64) -> Self {
+        let created = records.iter().filter_map(|record| match &record.event {
+            Event::PodCreated(pod) => Some(pod),
+            _ => None,
+        });
+        let mut replay = Self { popularity: Popularity::of(created), ..Self::default() };
+        let mut next_sample_us = 0;
+        for record in records {
+            while next_sample_us < record.at_us {
+                replay.advance(next_sample_us);
+                replay.sample();
+                next_sample_us += sample_every_us.max(1);
+            }
+            replay.advance(record.at_us);
+            replay.apply(record);
+        }
+        replay.sample();
+        replay
+    }
+
+    pub fn end_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Lets time go on: adds what was true until now to the integrals.
+    fn advance(&mut self, to_us: u64) {
+        let passed_s = seconds(to_us.saturating_sub(self.now_us));
+        self.now_us = self.now_us.max(to_us);
+        if passed_s == 0.0 {
+            return;
+        }
+        let (totals, integrals) = (&self.totals, &mut self.integrals);
+        for resource in MEASURED {
+            let allocatable = amount_of(&totals.allocatable, resource);
+            let allocated = amount_of(&totals.allocated, resource);
+            *integrals.allocatable.entry(resource).or_default() += allocatable * passed_s;
+            *integrals.allocated.entry(resource).or_default() += allocated * passed_s;
+            *integrals.running.entry(resource).or_default() += amount_of(&totals.running, resource) * passed_s;
+            if allocatable > 0.0 {
+                let peak = integrals.peak_allocation.entry(resource).or_default();
+                *peak = peak.max(allocated / allocatable);
+            }
+        }
+        integrals.fragment += totals.fragment * passed_s;
+        integrals.energy_j += totals.power_w * passed_s;
+        integrals.price += totals.price_per_hour * passed_s / 3600.0;
+        for (name, node) in &self.nodes {
+            let Some((_, allocated_s, present_s)) = self.node_rows.get_mut(name) else { continue };
+            let allocatable = amount_of(&node.added.allocatable, CPU);
+            *present_s += passed_s;
+            if allocatable > 0.0 {
+                *allocated_s += passed_s * amount_of(&node.allocated, CPU) / allocatable;
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        let ratio = |amounts: &Amounts, resource: &str| match amount_of(&self.totals.allocatable, resource) {
+            0.0 => 0.0,
+            allocatable => amount_of(amounts, resource) / allocatable,
+        };
+        let left = amount_of(&self.totals.allocatable, GPUS) - amount_of(&self.totals.allocated, GPUS);
+        let sample = Sample {
+            at_us: self.now_us,
+            nodes: self.nodes.len() as u64,
+            pending: self.pending,
+            bound: self.bound,
+            cpu: ratio(&self.totals.allocated, CPU),
+            memory: ratio(&self.totals.allocated, MEMORY),
+            gpu: ratio(&self.totals.allocated, GPUS),
+            fragmentation: if left > 0.0 { self.totals.fragment / left } else { 0.0 },
+            power_w: self.totals.power_w,
+            price_per_hour: self.totals.price_per_hour,
+        };
+        if self.samples.last().is_none_or(|last| last.at_us < sample.at_us) {
+            self.samples.push(sample);
+        } else if let Some(last) = self.samples.last_mut() {
+            *last = sample;
+        }
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let at_us = record.at_us;
+        match &record.event {
+            Event::NodeAdded(node) => self.add_node(node),
+            Event::NodeRemoved { node } => self.remove_node(node),
+            Event::PodCreated(created) => self.create(created, at_us),
+            Event::AttemptFailed { pod, reason } => {
+                self.failed_attempts += 1;
+                if let Some(row) = self.pods.get_mut(pod) {
+                    row.failed_attempts += 1;
+                    row.last_reason.clone_from(reason);
+                }
+            }
+            Event::PodScheduled { pod, node, gpus } => self.bind(pod, node, gpus, at_us),
+            Event::PodStarted { pod } => self.start(pod, at_us),
+            Event::PodFinished { pod, succeeded } => {
+                self.release(pod);
+                if let Some(row) = self.pods.get_mut(pod) {
+                    row.finished_us = Some(at_us);
+                    row.succeeded = *succeeded;
+                    self.pending -= u64::from(row.is_pending);
+                    row.is_pending = false;
+                }
+            }
+            Event::PodPreempted { pod, .. } => {
+                self.preemptions += 1;
+                self.lose(pod, |row| row.preemptions += 1);
+            }
+            Event::PodEvicted { pod, .. } => {
+                self.evictions += 1;
+                self.lose(pod, |row| row.evictions += 1);
+            }
+            Event::PodDeleted { pod } => {
+                self.lose(pod, |_| ());
+                if let Some(row) = self.pods.get_mut(pod) {
+                    self.pending -= u64::from(row.is_pending);
+                    row.is_pending = false;
+                }
+            }
+            Event::Ended => {}
+        }
+    }
+
+    fn add_node(&mut self, added: &NodeAdded) {
+        self.remove_node(&added.node);
+        let mut offers = added.allocatable.clone();
+        offers.insert(GPUS.to_owned(), i64::from(added.gpu_count) * 1000);
+        amounts::add(&mut self.totals.allocatable, &offers, 1);
+        for (resource, amount) in &self.totals.allocatable {
+            let peak = self.integrals.peak_allocatable.entry(resource.clone()).or_default();
+            *peak = (*peak).max(*amount);
+        }
+        self.totals.price_per_hour += added.price_per_hour;
+        self.node_rows.entry(added.node.clone()).or_insert((added.clone(), 0.0, 0.0));
+        let node = Node {
+            added: added.clone(),
+            allocated: Amounts::new(),
+            running: Amounts::new(),
+            gpus_left: vec![1000; added.gpu_count as usize],
+            fragment: 0.0,
+            power_w: 0.0,
+            pods: Vec::new(),
+        };
+        self.nodes.insert(added.node.clone(), node);
+        self.refresh(&added.node);
+    }
+
+    fn remove_node(&mut self, name: &str) {
+        let Some(pods) = self.nodes.get(name).map(|node| node.pods.clone()) else { return };
+        pods.iter().for_each(|pod| self.lose(pod, |_| ()));
+        let Some(node) = self.nodes.remove(name) else { return };
+        let mut offers = node.added.allocatable;
+        offers.insert(GPUS.to_owned(), i64::from(node.added.gpu_count) * 1000);
+        amounts::add(&mut self.totals.allocatable, &offers, -1);
+        self.totals.price_per_hour -= node.added.price_per_hour;
+        self.totals.fragment -= node.fragment;
+        self.totals.power_w -= node.power_w;
+    }
+
+    /// A pod that is created again under its name keeps its first times: the user still waits for it.
+    fn create(&mut self, created: &PodCreated, at_us: u64) {
+        let row = self.pods.entry(created.pod.clone()).or_insert_with(|| PodRow::new(created, at_us));
+        self.pending += u64::from(!row.is_pending && row.node.is_none());
+        row.is_pending = row.node.is_none();
+    }
+
+    fn bind(&mut self, pod: &str, node_name: &str, gpus: &[u32], at_us: u64) {
+        self.release(pod);
+        let (Some(row), Some(node)) = (self.pods.get_mut(pod), self.nodes.get_mut(node_name)) else { return };
+        self.pending -= u64::from(row.is_pending);
+        self.bound += 1;
+        row.is_pending = false;
+        row.scheduled_us.get_or_insert(at_us);
+        row.node = Some(node_name.to_owned());
+        row.last_node = node_name.to_owned();
+        row.placements += 1;
+        let needs = needs(&row.created);
+        amounts::add(&mut node.allocated, &needs, 1);
+        amounts::add(&mut self.totals.allocated, &needs, 1);
+        let places = match gpus {
+            [] => assumed_places(&node.gpus_left, row.created.gpu_count, row.created.gpu_milli),
+            chosen => {
+                chosen.iter().map(|place| *place as usize).filter(|place| *place < node.gpus_left.len()).collect()
+            }
+        };
+        for place in &places {
+            node.gpus_left[*place] -= i64::from(row.created.gpu_milli);
+        }
+        node.pods.push(pod.to_owned());
+        self.held.insert(pod.to_owned(), places);
+        self.refresh(node_name);
+    }
+
+    fn start(&mut self, pod: &str, at_us: u64) {
+        let Some(row) = self.pods.get_mut(pod) else { return };
+        let Some(node) = row.node.as_ref().and_then(|name| self.nodes.get_mut(name)) else { return };
+        if row.is_running {
+            return;
+        }
+        row.is_running = true;
+        row.started_us.get_or_insert(at_us);
+        let needs = needs(&row.created);
+        amounts::add(&mut node.running, &needs, 1);
+        amounts::add(&mut self.totals.running, &needs, 1);
+        let name = node.added.node.clone();
+        self.refresh(&name);
+    }
+
+    /// The pod gives back what it has, and waits again.
+    fn lose(&mut self, pod: &str, note: impl FnOnce(&mut PodRow)) {
+        self.release(pod);
+        let Some(row) = self.pods.get_mut(pod) else { return };
+        note(row);
+        if row.finished_us.is_none() && !row.is_pending {
+            row.is_pending = true;
+            self.pending += 1;
+        }
+    }
+
+    fn release(&mut self, pod: &str) {
+        let Some(row) = self.pods.get_mut(pod) else { return };
+        let Some(name) = row.node.take() else { return };
+        self.bound -= 1;
+        let (needs, was_running) = (needs(&row.created), std::mem::take(&mut row.is_running));
+        let places = self.held.remove(pod).unwrap_or_default();
+        amounts::add(&mut self.totals.allocated, &needs, -1);
+        if was_running {
+            amounts::add(&mut self.totals.running, &needs, -1);
+        }
+        let Some(node) = self.nodes.get_mut(&name) else { return };
+        amounts::add(&mut node.allocated, &needs, -1);
+        if was_running {
+            amounts::add(&mut node.running, &needs, -1);
+        }
+        for place in places {
+            node.gpus_left[place] += i64::from(row.created.gpu_milli);
+        }
+        node.pods.retain(|other| other != pod);
+        self.refresh(&name);
+    }
+
+    /// Computes anew what a node adds to the totals.
+    fn refresh(&mut self, name: &str) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let cores = amount_of(&node.added.allocatable, CPU);
+        let cpu_left = cores - amount_of(&node.allocated, CPU);
+        let fragment = self.popularity.fragment(cpu_left as i64, &node.gpus_left);
+        let power = node.added.power;
+        let share = if cores > 0.0 { amount_of(&node.running, CPU) / cores } else { 0.0 };
+        let gpus = f64::from(node.added.gpu_count);
+        let power_w = power.idle_w
+            + (power.full_w - power.idle_w) * share.min(1.0)
+            + power.gpu_idle_w * gpus
+            + (power.gpu_full_w - power.gpu_idle_w) * (amount_of(&node.running, GPUS) / 1000.0).min(gpus);
+        self.totals.fragment += fragment - std::mem::replace(&mut node.fragment, fragment);
+        self.totals.power_w += power_w - std::mem::replace(&mut node.power_w, power_w);
+    }
+}
+
+/// Returns the GPUs that a pod is assumed to have if its policy did not choose: those that fit most tightly.
+fn assumed_places(left: &[i64], count: u32, milli: u32) -> Vec<usize> {
+    let mut fitting: Vec<usize> = (0..left.len()).filter(|place| left[*place] >= i64::from(milli)).collect();
+    fitting.sort_by_key(|place| (left[*place], *place));
+    fitting.truncate(count as usize);
+    fitting
+}

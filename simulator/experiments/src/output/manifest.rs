@@ -1,0 +1,91 @@
+//! `manifest.json`: what a run was made of, so that it can be repeated, and recognised as finished.
+
+use crate::cluster::Machine;
+use crate::record::{Event, Record};
+use crate::study::{Cell, Study};
+use crate::workload::Arrival;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// What a cell was made of, and hashes of what it has written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    pub study: String,
+    /// `CLUSTER/WORKLOAD/FAULTS`.
+    pub setting: String,
+    pub policy: String,
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// Whether the run gives the same bytes again. An external scheduler in real time does not.
+    pub repeatable: bool,
+    /// Hash of nodes, pods, faults and times: equal for all policies of a setting and a seed.
+    pub inputs: String,
+    /// Hash of the policy's configuration.
+    pub configuration: String,
+    /// Hashes of the written files by name.
+    pub files: BTreeMap<String, String>,
+}
+
+/// Returns the SHA-256 sum in hexadecimal digits.
+pub fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the hash of everything but the policy that decides a run.
+pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[Arrival]) -> String {
+    let mut all = Sha256::new();
+    for machine in machines {
+        all.update(Record { at_us: 0, event: Event::from(machine) }.line());
+        all.update(machine.template().to_string());
+    }
+    for arrival in arrivals {
+        all.update(Record::new(arrival.at, Event::from(arrival)).line());
+        all.update(serde_json::to_vec(&arrival.pod).expect("a pod is plain data"));
+    }
+    let rest = json!({
+        "seed": cell.seed,
+        "faults": cell.faults,
+        "depth": study.depth,
+        "until": study.until,
+        "sampleEvery": study.sample_every,
+    });
+    all.update(rest.to_string());
+    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Manifest {
+    /// Starts the manifest of a cell. `configuration` is that of its policy, as it is given to the scheduler.
+    pub fn new(study: &Study, cell: &Cell<'_>, version: &str, inputs: String, configuration: Option<&Value>) -> Self {
+        Self {
+            study: study.name.clone(),
+            setting: cell.setting(),
+            policy: cell.policy.name.clone(),
+            seed: cell.seed,
+            version: version.to_owned(),
+            repeatable: true,
+            inputs,
+            configuration: hash(configuration.unwrap_or(&Value::Null).to_string().as_bytes()),
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a file that was written.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) {
+        self.files.insert(name.to_owned(), hash(bytes));
+    }
+
+    /// True if `finished` is of the same cell with the same inputs, so that it need not run again.
+    pub fn is_same_run(&self, finished: &Self) -> bool {
+        *self == Self { files: self.files.clone(), ..finished.clone() }
+    }
+
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("a manifest is plain data");
+        text.push(b'\n');
+        text
+    }
+}

@@ -1,0 +1,92 @@
+//! `pods.csv`, `nodes.csv` and `metrics.json`.
+
+use crate::metrics::{NodeRow, PodRow, Summary, Values};
+use crate::units::{number_text, seconds};
+
+const POD_COLUMNS: [&str; 19] = [
+    "pod",
+    "user",
+    "gang",
+    "priority",
+    "cpu_milli",
+    "memory_bytes",
+    "gpu_count",
+    "gpu_milli",
+    "duration_s",
+    "created_s",
+    "scheduled_s",
+    "started_s",
+    "finished_s",
+    "succeeded",
+    "node",
+    "placements",
+    "preemptions",
+    "evictions",
+    "failed_attempts",
+];
+
+const NODE_COLUMNS: [&str; 8] =
+    ["node", "group", "gpu_model", "gpu_count", "cpu_allocation", "present_s", "price", "pods"];
+
+/// Writes a row for each pod, in the order of their names. What did not happen is empty.
+pub fn pods_csv(summary: &Summary) -> Vec<u8> {
+    let time = |us: Option<u64>| us.map(|us| number_text(seconds(us))).unwrap_or_default();
+    let row = |pod: &PodRow| -> Vec<String> {
+        let created = &pod.created;
+        let request = |name: &str| created.requests.get(name).copied().unwrap_or_default().to_string();
+        vec![
+            created.pod.clone(),
+            created.user.clone(),
+            created.gang.clone().unwrap_or_default(),
+            created.priority.to_string(),
+            request("cpu"),
+            request("memory"),
+            created.gpu_count.to_string(),
+            created.gpu_milli.to_string(),
+            time(created.duration_us),
+            time(Some(pod.created_us)),
+            time(pod.scheduled_us),
+            time(pod.started_us),
+            time(pod.finished_us),
+            pod.succeeded.to_string(),
+            pod.last_node.clone(),
+            pod.placements.to_string(),
+            pod.preemptions.to_string(),
+            pod.evictions.to_string(),
+            pod.failed_attempts.to_string(),
+        ]
+    };
+    table(&POD_COLUMNS, summary.pods.iter().map(row))
+}
+
+/// Writes a row for each node, in the order of their names.
+pub fn nodes_csv(summary: &Summary) -> Vec<u8> {
+    let row = |node: &NodeRow| -> Vec<String> {
+        vec![
+            node.node.clone(),
+            node.group.clone(),
+            node.gpu_model.clone(),
+            node.gpu_count.to_string(),
+            number_text(node.cpu_allocation),
+            number_text(node.present_s),
+            number_text(node.price),
+            node.pods.to_string(),
+        ]
+    };
+    table(&NODE_COLUMNS, summary.nodes.iter().map(row))
+}
+
+/// Writes values as a JSON object with sorted names.
+pub fn metrics_json(values: &Values) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(values).expect("values are finite numbers");
+    text.push(b'\n');
+    text
+}
+
+fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let written = "a vector takes every row, and all rows have as many fields";
+    writer.write_record(columns).expect(written);
+    rows.for_each(|row| writer.write_record(row).expect(written));
+    writer.into_inner().expect(written)
+}

@@ -1,0 +1,96 @@
+//! The files of a small run.
+
+use super::*;
+use crate::metrics::summarise;
+use crate::record;
+use crate::study::{self, Study};
+use crate::{cluster, workload};
+use std::time::Duration;
+
+const RUN: &str = r#"
+{"at_us":0,"event":"node-added","node":"n,1","allocatable":{"cpu":4000,"memory":1000},"price_per_hour":0.1}
+{"at_us":1500000,"event":"pod-created","pod":"default/a","requests":{"cpu":1000},"user":"<ann>","duration_us":1000000}
+{"at_us":1500000,"event":"attempt-failed","pod":"default/a","reason":"no <room>"}
+{"at_us":2000000,"event":"pod-scheduled","pod":"default/a","node":"n,1"}
+{"at_us":2000000,"event":"pod-started","pod":"default/a"}
+{"at_us":3000000,"event":"pod-finished","pod":"default/a","succeeded":true}
+{"at_us":3000000,"event":"ended"}
+"#;
+
+fn summary() -> Summary {
+    summarise(&record::read(RUN, "events.jsonl").unwrap(), Duration::from_secs(1))
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+fn example() -> Study {
+    study::read(study::EXAMPLE).unwrap()
+}
+
+#[test]
+fn tables_have_short_numbers_and_quoted_texts() {
+    assert_eq!(
+        text(tables::pods_csv(&summary())).lines().nth(1),
+        Some("default/a,<ann>,,0,1000,0,0,0,1,1.5,2,2,3,true,\"n,1\",1,0,0,1")
+    );
+    assert_eq!(text(tables::nodes_csv(&summary())).lines().nth(1), Some("\"n,1\",,,0,0.083333,3,0.000083,1"));
+    assert!(text(tables::metrics_json(&summary().values)).contains("\n  \"allocation.cpu\": 0.083333,\n"));
+}
+
+#[test]
+fn samples_are_a_parquet_file() {
+    let bytes = samples::parquet(&summary().samples).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    assert_eq!(samples::parquet(&summary().samples).unwrap(), bytes);
+}
+
+#[test]
+fn a_report_needs_no_other_file() {
+    let study = example();
+    let outcome = |policy: &str, seed| Outcome {
+        setting: "small/mixed/none".to_owned(),
+        policy: policy.to_owned(),
+        seed,
+        summary: summary(),
+    };
+    let outcomes = [outcome("default", 1), outcome("default", 2), outcome("most-allocated", 1)];
+    let refused = Err(vec!["most-allocated has no runs with the seeds 2".to_owned()]);
+    let html = report::report(&study, &outcomes, &refused).unwrap();
+    assert!(html.contains("<tr><td>pending.p50 (s)</td><td>0.5 ± 0</td><td>0.5</td></tr>"), "{html}");
+    assert!(html.contains("<li>most-allocated has no runs with the seeds 2</li>"));
+    assert!(html.contains("<td class=\"text\">no &lt;room&gt;</td>"));
+    assert_eq!(
+        html.matches("<svg").count(),
+        1,
+        "of CPU; there are no GPUs and no power, and no sample sees the pod wait"
+    );
+    assert!(!html.contains("http://") || html.matches("http://").count() == html.matches("http://www.w3.org/").count());
+    assert_eq!(report::report(&study, &outcomes, &refused), Ok(html));
+}
+
+#[test]
+fn a_manifest_tells_whether_a_cell_is_finished() {
+    let study = example();
+    let cells = study.cells();
+    let files = crate::files::Texts(&[]);
+    let manifest = |cell: &study::Cell<'_>| {
+        let machines = cluster::machines(cell.cluster, &files, "clusters[0]").unwrap();
+        let mut draw = crate::draw::seeded(cell.seed);
+        let arrivals = workload::arrivals(cell.workload, &files, &mut draw, "workloads[0]").unwrap();
+        let inputs = manifest::inputs(&study, cell, &machines, &arrivals);
+        Manifest::new(&study, cell, "0.1.0", inputs, cell.policy.configuration.as_ref())
+    };
+    let first = manifest(&cells[0]);
+    let mut finished = first.clone();
+    finished.add("metrics.json", b"{}");
+    let read: Manifest = serde_json::from_slice(&finished.text()).unwrap();
+    assert!(first.is_same_run(&read));
+    assert!(!manifest(&cells[1]).is_same_run(&read), "another seed");
+    let other_policy = manifest(&cells[5]);
+    assert!(!other_policy.is_same_run(&read));
+    assert_eq!(other_policy.inputs, first.inputs, "the policies meet the same pods");
+    assert_ne!(manifest(&cells[1]).inputs, first.inputs);
+    assert_eq!(manifest::hash(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}

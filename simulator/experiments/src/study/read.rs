@@ -1,0 +1,287 @@
+//! Reads a study, and reports every mistake at once.
+
+use crate::cluster;
+use crate::draw::Draw;
+use crate::files::Files;
+use crate::metrics;
+use crate::problem::Problem;
+use crate::study::{API_VERSION, Distribution, Generate, KIND, Study, schema};
+use crate::workload;
+use proto::meta::names;
+use proto::serializer::yaml;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Reads the text of a study. Reads no file that it names; `check_files` does.
+pub fn read(text: &str) -> Result<Study, Vec<Problem>> {
+    let parsed = yaml::parse(text.as_bytes()).map_err(|why| vec![Problem::new("", why)])?;
+    let mut problems: Vec<Problem> =
+        parsed.duplicates.iter().map(|path| Problem::new("", format!("duplicate field {path:?}"))).collect();
+    problems.extend(schema::check(&parsed.value));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let study: Study =
+        serde_json::from_value(parsed.value).map_err(|error| vec![Problem::new("", error.to_string())])?;
+    let mut check = Check::default();
+    check.study(&study);
+    if check.problems.is_empty() { Ok(study) } else { Err(check.problems) }
+}
+
+/// Reads the files that a study names, and reports every mistake in them. Generated workloads are tried with `draw`.
+pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, cluster) in study.clusters.iter().enumerate() {
+        problems.extend(cluster::machines(cluster, files, &format!("clusters[{index}]")).err().unwrap_or_default());
+    }
+    for (index, workload) in study.workloads.iter().enumerate() {
+        let place = format!("workloads[{index}]");
+        problems.extend(workload::arrivals(workload, files, draw, &place).err().unwrap_or_default());
+    }
+    for (index, policy) in study.policies.iter().enumerate() {
+        let Some(path) = &policy.file else { continue };
+        let place = format!("policies[{index}].file");
+        let message = match files.read(path).and_then(|text| yaml::parse(text.as_bytes()).map(|parsed| parsed.value)) {
+            Err(why) => why,
+            Ok(value) if value["kind"] == "KubeSchedulerConfiguration" => continue,
+            Ok(_) => "is no KubeSchedulerConfiguration".to_owned(),
+        };
+        problems.push(Problem::new(place, format!("{path}: {message}")));
+    }
+    problems
+}
+
+/// The rules that a schema cannot say.
+#[derive(Default)]
+struct Check {
+    problems: Vec<Problem>,
+}
+
+impl Check {
+    fn report(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem::new(path, message));
+    }
+
+    fn study(&mut self, study: &Study) {
+        if study.api_version != API_VERSION {
+            self.report("apiVersion", format!("must be {API_VERSION}"));
+        }
+        if study.kind != KIND {
+            self.report("kind", format!("must be {KIND}"));
+        }
+        self.name("name", &study.name);
+        self.names("clusters", study.clusters.iter().map(|cluster| &cluster.name), true);
+        self.names("workloads", study.workloads.iter().map(|workload| &workload.name), true);
+        self.names("policies", study.policies.iter().map(|policy| &policy.name), true);
+        self.names("faults", study.faults.iter().map(|faults| &faults.name), false);
+        if study.sample_every.as_ref().is_some_and(|span| span.duration.is_zero()) {
+            self.report("sampleEvery", "must be greater than zero");
+        }
+        for (index, metric) in study.metrics.iter().enumerate() {
+            if !metrics::NAMES.iter().any(|(name, _, _)| name == metric) {
+                self.report(format!("metrics[{index}]"), format!("unknown metric {metric:?}"));
+            }
+        }
+        self.clusters(study);
+        self.workloads(study);
+        for (index, policy) in study.policies.iter().enumerate() {
+            let path = format!("policies[{index}]");
+            if policy.configuration.is_some() && policy.file.is_some() {
+                self.report(path.as_str(), "must have at most one of configuration and file");
+            }
+            let kind = policy.configuration.as_ref().map(|configuration| &configuration["kind"]);
+            if kind.is_some_and(|kind| kind != "KubeSchedulerConfiguration") {
+                self.report(format!("{path}.configuration.kind"), "must be KubeSchedulerConfiguration");
+            }
+        }
+    }
+
+    fn clusters(&mut self, study: &Study) {
+        for (index, cluster) in study.clusters.iter().enumerate() {
+            let path = format!("clusters[{index}]");
+            self.one_of(
+                &path,
+                &[
+                    ("nodes", !cluster.nodes.is_empty()),
+                    ("openbNodes", cluster.openb_nodes.is_some()),
+                    ("kubectlNodes", cluster.kubectl_nodes.is_some()),
+                ],
+            );
+            if !cluster.nodes.is_empty() {
+                self.names(&format!("{path}.nodes"), cluster.nodes.iter().map(|group| &group.name), true);
+            }
+            for (index, group) in cluster.nodes.iter().enumerate() {
+                let path = format!("{path}.nodes[{index}]");
+                for (index, taint) in group.taints.iter().enumerate() {
+                    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&taint.effect.as_str()) {
+                        let message = "must be NoSchedule, PreferNoSchedule or NoExecute";
+                        self.report(format!("{path}.taints[{index}].effect"), message);
+                    }
+                }
+                for (key, value) in &group.labels {
+                    for why in names::label_key(key).into_iter().chain(names::label_value(value)) {
+                        self.report(format!("{path}.labels.{key}"), why);
+                    }
+                }
+                for (resource, reserved) in &group.reserved {
+                    let is_more = group
+                        .capacity
+                        .get(resource)
+                        .is_none_or(|capacity| reserved.quantity.as_f64() > capacity.quantity.as_f64());
+                    if is_more {
+                        self.report(format!("{path}.reserved.{resource}"), "must not be greater than the capacity");
+                    }
+                }
+                self.not_negative(format!("{path}.pricePerHour"), group.price_per_hour);
+            }
+        }
+    }
+
+    fn workloads(&mut self, study: &Study) {
+        for (index, workload) in study.workloads.iter().enumerate() {
+            let path = format!("workloads[{index}]");
+            self.one_of(
+                &path,
+                &[
+                    ("generate", workload.generate.is_some()),
+                    ("openbPods", workload.openb_pods.is_some()),
+                    ("csv", workload.csv.is_some()),
+                    ("kubectlPods", workload.kubectl_pods.is_some()),
+                ],
+            );
+            self.positive(format!("{path}.arrivalScale"), workload.arrival_scale);
+            self.positive(format!("{path}.durationScale"), workload.duration_scale);
+            if let (Some(from), Some(until)) = (&workload.from, &workload.until)
+                && from.duration >= until.duration
+            {
+                self.report(format!("{path}.until"), "must be after from");
+            }
+            if let Some(generate) = &workload.generate {
+                self.generate(&format!("{path}.generate"), generate);
+            }
+            let Some(csv) = &workload.csv else { continue };
+            if csv.columns.duration.is_none() == csv.columns.end.is_none() {
+                self.report(format!("{path}.csv.columns"), "must have exactly one of duration and end");
+            }
+            let unit = csv.time_unit.as_deref().unwrap_or("s");
+            if !["us", "ms", "s", "m", "h", "timestamp"].contains(&unit) {
+                self.report(format!("{path}.csv.timeUnit"), "must be us, ms, s, m, h or timestamp");
+            }
+        }
+    }
+
+    fn generate(&mut self, path: &str, generate: &Generate) {
+        let arrivals = &generate.arrivals;
+        self.one_of(
+            &format!("{path}.arrivals"),
+            &[
+                ("poisson", arrivals.poisson.is_some()),
+                ("mmpp", arrivals.mmpp.is_some()),
+                ("diurnal", arrivals.diurnal.is_some()),
+                ("waves", arrivals.waves.is_some()),
+            ],
+        );
+        if let Some(mmpp) = &arrivals.mmpp {
+            if mmpp.phases.is_empty() {
+                self.report(format!("{path}.arrivals.mmpp.phases"), "Required value");
+            }
+            for (index, phase) in mmpp.phases.iter().enumerate() {
+                if phase.mean.duration.is_zero() {
+                    self.report(format!("{path}.arrivals.mmpp.phases[{index}].mean"), "must be greater than zero");
+                }
+            }
+        }
+        if let Some(diurnal) = &arrivals.diurnal {
+            if !(0.0..=1.0).contains(&diurnal.swing) {
+                self.report(format!("{path}.arrivals.diurnal.swing"), "must be between 0 and 1");
+            }
+            if diurnal.period.as_ref().is_some_and(|period| period.duration.is_zero()) {
+                self.report(format!("{path}.arrivals.diurnal.period"), "must be greater than zero");
+            }
+        }
+        if arrivals.waves.as_ref().is_some_and(|waves| waves.size == 0) {
+            self.report(format!("{path}.arrivals.waves.size"), "must be greater than zero");
+        }
+        if generate.count == 0 {
+            self.report(format!("{path}.count"), "must be greater than zero");
+        }
+        self.names(&format!("{path}.sizes"), generate.sizes.iter().map(|size| &size.name), true);
+        for (index, size) in generate.sizes.iter().enumerate() {
+            let path = format!("{path}.sizes[{index}]");
+            self.positive(format!("{path}.weight"), size.weight);
+            self.distribution(&format!("{path}.duration"), &size.duration);
+            if size.gang == Some(0) {
+                self.report(format!("{path}.gang"), "must be greater than zero");
+            }
+            if let Some(gpus) = &size.gpus
+                && !(1..=1000).contains(&gpus.milli.unwrap_or(1000))
+            {
+                self.report(format!("{path}.gpus.milli"), "must be between 1 and 1000");
+            }
+            if size.spec.as_ref().is_some_and(|spec| !spec.is_object()) {
+                self.report(format!("{path}.spec"), "must be of type object");
+            }
+        }
+    }
+
+    fn distribution(&mut self, path: &str, of: &Distribution) {
+        self.one_of(
+            path,
+            &[
+                ("constant", of.constant.is_some()),
+                ("exponential", of.exponential.is_some()),
+                ("logNormal", of.log_normal.is_some()),
+                ("pareto", of.pareto.is_some()),
+            ],
+        );
+        self.not_negative(format!("{path}.logNormal.sigma"), of.log_normal.as_ref().map(|log_normal| log_normal.sigma));
+        self.positive(format!("{path}.pareto.alpha"), of.pareto.as_ref().map(|pareto| pareto.alpha));
+    }
+
+    fn one_of(&mut self, path: &str, fields: &[(&str, bool)]) {
+        if fields.iter().filter(|(_, is_set)| *is_set).count() != 1 {
+            let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+            self.report(path, format!("must have exactly one of {}", names.join(", ")));
+        }
+    }
+
+    fn names<'n>(&mut self, path: &str, all: impl Iterator<Item = &'n String>, is_required: bool) {
+        let mut seen = BTreeSet::new();
+        for (index, name) in all.enumerate() {
+            let path = format!("{path}[{index}].name");
+            self.name(&path, name);
+            if !seen.insert(name) {
+                self.report(path, format!("Duplicate value: {name:?}"));
+            }
+        }
+        if seen.is_empty() && is_required {
+            self.report(path, "must have at least one item");
+        }
+    }
+
+    fn name(&mut self, path: &str, name: &str) {
+        for why in names::dns1123_label(name) {
+            self.report(path, why);
+        }
+    }
+
+    fn positive(&mut self, path: String, number: Option<f64>) {
+        if number.is_some_and(|number| number <= 0.0) {
+            self.report(path, "must be greater than zero");
+        }
+    }
+
+    fn not_negative(&mut self, path: String, number: Option<f64>) {
+        if number.is_some_and(|number| number < 0.0) {
+            self.report(path, "must not be negative");
+        }
+    }
+}
+
+/// Returns the KubeSchedulerConfiguration of a policy, or `None` for the default scheduler.
+pub fn configuration(policy: &crate::study::Policy, files: &dyn Files) -> Result<Option<Value>, String> {
+    match &policy.file {
+        Some(path) => Ok(Some(yaml::parse(files.read(path)?.as_bytes())?.value)),
+        None => Ok(policy.configuration.clone()),
+    }
+}

@@ -1,0 +1,158 @@
+//! The example is valid, and of a bad study every mistake is reported with its path.
+
+use super::*;
+use crate::draw::seeded;
+use crate::files::Texts;
+use crate::problem::Problem;
+
+fn lines(problems: Vec<Problem>) -> String {
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+fn mistakes(text: &str) -> String {
+    lines(read(text).err().unwrap_or_default())
+}
+
+#[test]
+fn the_example_is_valid() {
+    let study = read(EXAMPLE).unwrap();
+    assert_eq!(lines(check_files(&study, &Texts(&[]), &mut seeded(1))), "");
+    let cells: Vec<String> = study.cells().iter().map(ToString::to_string).collect();
+    assert_eq!(cells.len(), 10);
+    assert_eq!(cells[0], "small/mixed/none/default/seed-1");
+    assert_eq!(cells[9], "small/mixed/none/most-allocated/seed-5");
+    // What is written again is the same study.
+    assert_eq!(read(&serde_json::to_string(&study).unwrap()), Ok(study));
+}
+
+/// Whole lines that are comments become lines of the study; comments in words do not.
+#[test]
+fn the_comments_of_the_example_are_valid_too() {
+    let is_word = |line: &&str| {
+        line.starts_with("# ") && !["# - ", "#   ", "# faults:", "# until:"].iter().any(|start| line.starts_with(start))
+    };
+    let lines = EXAMPLE.lines().filter(|line| !is_word(line));
+    let uncommented: String = lines.map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
+    let study = read(&uncommented).unwrap();
+    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (3, 4, 3, 2));
+}
+
+#[test]
+fn every_mistake_of_form_has_its_path() {
+    let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: bad
+depth: shallow
+seeds: 5..1
+sampleEvery: -1m
+clusters:
+- name: c
+  nods: []
+  nodes:
+  - {name: nodes, count: two, capacity: {cpu: -1, memory: 4Gb}, taints: [{effect: NoSchedule}]}
+workloads:
+- name: w
+  generate:
+    count: 3
+    arrivals: {poisson: {rate: 3}}
+    sizes:
+    - {name: s, requests: {cpu: 1}, duration: {constant: 5 minutes}}
+";
+    expect_test::expect![[r#"
+        policies: Required value
+        clusters[0].nodes[0].capacity.cpu: "-1" must not be negative
+        clusters[0].nodes[0].capacity.memory: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+        clusters[0].nodes[0].count: must be of type integer
+        clusters[0].nodes[0].taints[0].key: Required value
+        clusters[0].nods: unknown field
+        depth: Unsupported value: "shallow": supported values: "full", "scheduler"
+        sampleEvery: "-1m" must not be negative
+        seeds: "5..1" must have between 1 and 10000 seeds
+        workloads[0].generate.arrivals.poisson.rate: must be of type string
+        workloads[0].generate.sizes[0].duration.constant: invalid duration "5 minutes": want for example 300ms, 90s, 1h30m or 7d
+    "#]]
+    .assert_eq(&mistakes(text));
+}
+
+#[test]
+fn every_mistake_of_meaning_has_its_path() {
+    let text = "
+apiVersion: v1
+kind: Study
+name: Bad Name
+metrics: [jct.mean, happiness]
+clusters:
+- name: c
+- name: c
+  openbNodes: {file: nodes.csv}
+  nodes: [{name: nodes, capacity: {cpu: 1}, reserved: {cpu: 2}, taints: [{key: a, effect: Never}]}]
+workloads:
+- name: w
+  arrivalScale: 0
+  csv: {file: jobs.csv, timeUnit: years, columns: {arrival: t}}
+- name: x
+  generate: {count: 0, arrivals: {poisson: {rate: 1/s}, waves: {size: 0, every: 1s}}, sizes: []}
+policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
+";
+    expect_test::expect![[r#"
+        apiVersion: must be orrery.dev/v1alpha1
+        name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+        clusters[1].name: Duplicate value: "c"
+        metrics[1]: unknown metric "happiness"
+        clusters[0]: must have exactly one of nodes, openbNodes, kubectlNodes
+        clusters[1]: must have exactly one of nodes, openbNodes, kubectlNodes
+        clusters[1].nodes[0].taints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute
+        clusters[1].nodes[0].reserved.cpu: must not be greater than the capacity
+        workloads[0].arrivalScale: must be greater than zero
+        workloads[0].csv.columns: must have exactly one of duration and end
+        workloads[0].csv.timeUnit: must be us, ms, s, m, h or timestamp
+        workloads[1].generate.arrivals: must have exactly one of poisson, mmpp, diurnal, waves
+        workloads[1].generate.arrivals.waves.size: must be greater than zero
+        workloads[1].generate.count: must be greater than zero
+        workloads[1].generate.sizes: must have at least one item
+        policies[0]: must have at most one of configuration and file
+        policies[0].configuration.kind: must be KubeSchedulerConfiguration
+    "#]]
+    .assert_eq(&mistakes(text));
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_reported_together() {
+    let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: files
+clusters: [{name: c, openbNodes: {file: nodes.csv}}]
+workloads: [{name: w, openbPods: {file: pods.csv}}]
+policies: [{name: p, file: policy.yaml}]
+";
+    let study = read(text).unwrap();
+    let files = Texts(&[("nodes.csv", "sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n"), ("policy.yaml", "kind: Pod\n")]);
+    expect_test::expect![[r#"
+        nodes.csv:1: unknown column "model"; the table has sn, cpu_milli, memory_mib, gpu
+        workloads[0].openbPods.file: pods.csv: no such file
+        policies[0].file: policy.yaml: is no KubeSchedulerConfiguration
+    "#]]
+    .assert_eq(&lines(check_files(&study, &files, &mut seeded(1))));
+}
+
+#[test]
+fn seeds_are_a_number_a_list_or_a_range() {
+    assert_eq!(Seeds::parse("2..4"), Ok(Seeds(vec![2, 3, 4])));
+    assert_eq!(Seeds::parse("7,3"), Ok(Seeds(vec![7, 3])));
+    for text in ["", "a", "4..2", "1..100000", "1,1", "-1"] {
+        assert!(Seeds::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_traces_of_the_repository_are_read() {
+    let folder = crate::files::Folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/samples").into());
+    let study = read(&crate::files::Files::read(&folder, "traces.yaml").unwrap()).unwrap();
+    assert_eq!(lines(check_files(&study, &folder, &mut seeded(1))), "");
+    let arrivals =
+        |index: usize| crate::workload::arrivals(&study.workloads[index], &folder, &mut seeded(1), "").unwrap();
+    assert_eq!([arrivals(0).len(), arrivals(1).len(), arrivals(2).len()], [60, 30, 40]);
+    assert_eq!(arrivals(2)[0].facts.requests["cpu"], 5120, "0.08 of 64 cores");
+}

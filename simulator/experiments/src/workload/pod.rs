@@ -1,0 +1,110 @@
+//! Builds the pods of a workload.
+
+use crate::amounts::{Amounts, GPU_COUNT, GPU_MILLI, GPU_MODEL, quantity_text};
+use crate::units::micros_of;
+use crate::workload::{Arrival, PodFacts};
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Label with the user who owns a pod.
+pub const USER: &str = "orrery.dev/user";
+/// Label with the gang that a pod belongs to, and annotation with the number of its pods.
+pub const GANG: &str = "orrery.dev/gang";
+/// Annotation with the time that the containers run, which simulated nodes read.
+const RUN_FOR: &str = "orrery.dev/run-for";
+
+/// What a pod is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    pub name: String,
+    pub requests: Amounts,
+    pub gpu_count: u32,
+    pub gpu_milli: u32,
+    pub gpu_models: Vec<String>,
+    pub user: String,
+    pub gang: Option<(String, usize)>,
+    pub priority: i32,
+    pub labels: BTreeMap<String, String>,
+    /// Fields that are merged into the PodSpec.
+    pub spec: Option<Value>,
+}
+
+impl Shape {
+    /// Builds a pod that arrives at a time.
+    pub fn arrival(self, at: Duration, duration: Option<Duration>) -> Result<Arrival, String> {
+        let mut requests = self.requests;
+        if self.gpu_count > 0 {
+            requests.insert(GPU_MILLI.to_owned(), i64::from(self.gpu_count) * i64::from(self.gpu_milli));
+        }
+        let facts = PodFacts {
+            requests,
+            gpu_count: self.gpu_count,
+            gpu_milli: if self.gpu_count > 0 { self.gpu_milli } else { 0 },
+            user: self.user,
+            gang: self.gang.as_ref().map(|(name, _)| name.clone()),
+            priority: self.priority,
+        };
+        let mut labels = self.labels;
+        if !facts.user.is_empty() {
+            labels.insert(USER.to_owned(), facts.user.clone());
+        }
+        let mut annotations = BTreeMap::new();
+        if let Some((name, size)) = &self.gang {
+            labels.insert(GANG.to_owned(), name.clone());
+            annotations.insert(GANG.to_owned(), size.to_string());
+        }
+        if facts.gpu_count > 0 {
+            annotations.insert(GPU_COUNT.to_owned(), facts.gpu_count.to_string());
+            annotations.insert(GPU_MILLI.to_owned(), facts.gpu_milli.to_string());
+        }
+        let texts: BTreeMap<&String, String> =
+            facts.requests.iter().map(|(name, amount)| (name, quantity_text(name, *amount))).collect();
+        // An extended resource has a limit equal to its request.
+        let limits: BTreeMap<&&String, &String> = texts.iter().filter(|(name, _)| name.contains('/')).collect();
+        let mut spec = json!({
+            "restartPolicy": "Never",
+            "priority": facts.priority,
+            "containers": [{"name": "main", "image": "workload", "resources": {"requests": texts, "limits": limits}}],
+        });
+        if facts.priority == 0 {
+            spec.as_object_mut().map(|spec| spec.remove("priority"));
+        }
+        if !self.gpu_models.is_empty() {
+            let term = json!({"matchExpressions": [{"key": GPU_MODEL, "operator": "In", "values": self.gpu_models}]});
+            spec["affinity"] = json!({"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+            }});
+        }
+        if let (Some(Value::Object(fields)), Some(spec)) = (self.spec, spec.as_object_mut()) {
+            merge(spec, fields);
+        }
+        let pod = Pod::decode_value(json!({
+            "metadata": {"name": self.name, "namespace": "default", "labels": labels, "annotations": annotations},
+            "spec": spec,
+        }));
+        Ok(Arrival { at, pod: pod.map_err(|error| error.to_string())?, duration, facts })
+    }
+}
+
+fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(into)), Value::Object(from)) => merge(into, from),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Writes the duration of an arrival into its pod, for the simulated node.
+pub fn with_duration(mut arrival: Arrival) -> Arrival {
+    if let Some(duration) = arrival.duration {
+        let text = format!("{}ms", micros_of(duration).div_ceil(1000));
+        arrival.pod.metadata.annotations.get_or_insert_default().insert(RUN_FOR.to_owned(), text);
+    }
+    arrival
+}
