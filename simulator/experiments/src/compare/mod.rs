@@ -8,6 +8,7 @@ mod sentence;
 pub use sentence::{LEVEL, sentence};
 
 use crate::draw::Draw;
+use crate::manifest::Manifest;
 use crate::metrics::Values;
 use crate::statistics::{deviation, mean};
 use serde::Serialize;
@@ -27,6 +28,21 @@ pub struct Run {
     /// Whether the run would give the same bytes again.
     pub is_repeatable: bool,
     pub values: Values,
+}
+
+impl Run {
+    /// Makes a run of what a finished cell has written.
+    pub fn new(manifest: Manifest, values: Values) -> Self {
+        Self {
+            setting: manifest.setting,
+            policy: manifest.policy,
+            seed: manifest.seed,
+            inputs: manifest.inputs,
+            version: manifest.version,
+            is_repeatable: manifest.repeatable,
+            values,
+        }
+    }
 }
 
 /// A metric of two policies in one setting.

@@ -4,11 +4,10 @@ pub mod fragmentation;
 pub mod rows;
 mod replay;
 mod fairness;
-mod names;
 #[cfg(test)]
 mod tests;
 
-pub use names::{Direction, NAMES};
+pub use crate::metric_names::{Direction, NAMES};
 pub use rows::{NodeRow, PodRow, Sample};
 
 use crate::record::Record;

@@ -23,6 +23,9 @@ struct Node {
     /// Shares of this node in the totals of the cluster.
     fragment: f64,
     power_w: f64,
+    /// Part of its CPU that is allocated, and since when.
+    cpu_share: f64,
+    since_us: u64,
     pods: Vec<String>,
 }
 
@@ -46,7 +49,7 @@ pub struct Integrals {
     pub fragment: f64,
     pub energy_j: f64,
     pub price: f64,
-    /// Longest and highest values that were seen.
+    /// Largest values that were seen.
     pub peak_allocation: BTreeMap<&'static str, f64>,
     pub peak_allocatable: Amounts,
 }
@@ -100,6 +103,8 @@ impl Replay {
             replay.apply(record);
         }
         replay.sample();
+        let names: Vec<String> = replay.nodes.keys().cloned().collect();
+        names.iter().for_each(|name| replay.refresh(name));
         replay
     }
 
@@ -129,14 +134,6 @@ impl Replay {
         integrals.fragment += totals.fragment * passed_s;
         integrals.energy_j += totals.power_w * passed_s;
         integrals.price += totals.price_per_hour * passed_s / 3600.0;
-        for (name, node) in &self.nodes {
-            let Some((_, allocated_s, present_s)) = self.node_rows.get_mut(name) else { continue };
-            let allocatable = amount_of(&node.added.allocatable, CPU);
-            *present_s += passed_s;
-            if allocatable > 0.0 {
-                *allocated_s += passed_s * amount_of(&node.allocated, CPU) / allocatable;
-            }
-        }
     }
 
     fn sample(&mut self) {
@@ -225,6 +222,8 @@ impl Replay {
             gpus_left: vec![1000; added.gpu_count as usize],
             fragment: 0.0,
             power_w: 0.0,
+            cpu_share: 0.0,
+            since_us: self.now_us,
             pods: Vec::new(),
         };
         self.nodes.insert(added.node.clone(), node);
@@ -234,6 +233,7 @@ impl Replay {
     fn remove_node(&mut self, name: &str) {
         let Some(pods) = self.nodes.get(name).map(|node| node.pods.clone()) else { return };
         pods.iter().for_each(|pod| self.lose(pod, |_| ()));
+        self.refresh(name);
         let Some(node) = self.nodes.remove(name) else { return };
         let mut offers = node.added.allocatable;
         offers.insert(GPUS.to_owned(), i64::from(node.added.gpu_count) * 1000);
@@ -325,11 +325,17 @@ impl Replay {
         self.refresh(&name);
     }
 
-    /// Computes anew what a node adds to the totals.
+    /// Computes anew what a node adds to the totals, and adds what was true until now to its row.
     fn refresh(&mut self, name: &str) {
         let Some(node) = self.nodes.get_mut(name) else { return };
+        let passed_s = seconds(self.now_us - std::mem::replace(&mut node.since_us, self.now_us));
+        if let Some((_, allocated_s, present_s)) = self.node_rows.get_mut(name) {
+            *allocated_s += passed_s * node.cpu_share;
+            *present_s += passed_s;
+        }
         let cores = amount_of(&node.added.allocatable, CPU);
         let cpu_left = cores - amount_of(&node.allocated, CPU);
+        node.cpu_share = if cores > 0.0 { amount_of(&node.allocated, CPU) / cores } else { 0.0 };
         let fragment = self.popularity.fragment(cpu_left as i64, &node.gpus_left);
         let power = node.added.power;
         let share = if cores > 0.0 { amount_of(&node.running, CPU) / cores } else { 0.0 };

@@ -3,13 +3,12 @@
 
 pub mod tables;
 pub mod samples;
-pub mod manifest;
 pub mod plot;
 pub mod report;
 #[cfg(test)]
 mod tests;
 
-pub use manifest::Manifest;
+pub use crate::manifest::{self, Manifest};
 pub use report::Outcome;
 
 use crate::metrics::Summary;

@@ -9,7 +9,7 @@ mod read;
 mod tests;
 
 pub use cells::Cell;
-pub use read::{check_files, configuration, read};
+pub use read::read;
 pub use values::{Amount, Rate, Span};
 
 use schemars::JsonSchema;

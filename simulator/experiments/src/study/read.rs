@@ -1,18 +1,13 @@
 //! Reads a study, and reports every mistake at once.
 
-use crate::cluster;
-use crate::draw::Draw;
-use crate::files::Files;
-use crate::metrics;
+use crate::metric_names::NAMES;
 use crate::problem::Problem;
 use crate::study::{API_VERSION, Distribution, Generate, KIND, Study, schema};
-use crate::workload;
 use proto::meta::names;
 use proto::serializer::yaml;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Reads the text of a study. Reads no file that it names; `check_files` does.
+/// Reads the text of a study. Reads no file that it names; `sources` does.
 pub fn read(text: &str) -> Result<Study, Vec<Problem>> {
     let parsed = yaml::parse(text.as_bytes()).map_err(|why| vec![Problem::new("", why)])?;
     let mut problems: Vec<Problem> =
@@ -26,29 +21,6 @@ pub fn read(text: &str) -> Result<Study, Vec<Problem>> {
     let mut check = Check::default();
     check.study(&study);
     if check.problems.is_empty() { Ok(study) } else { Err(check.problems) }
-}
-
-/// Reads the files that a study names, and reports every mistake in them. Generated workloads are tried with `draw`.
-pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (index, cluster) in study.clusters.iter().enumerate() {
-        problems.extend(cluster::machines(cluster, files, &format!("clusters[{index}]")).err().unwrap_or_default());
-    }
-    for (index, workload) in study.workloads.iter().enumerate() {
-        let place = format!("workloads[{index}]");
-        problems.extend(workload::arrivals(workload, files, draw, &place).err().unwrap_or_default());
-    }
-    for (index, policy) in study.policies.iter().enumerate() {
-        let Some(path) = &policy.file else { continue };
-        let place = format!("policies[{index}].file");
-        let message = match files.read(path).and_then(|text| yaml::parse(text.as_bytes()).map(|parsed| parsed.value)) {
-            Err(why) => why,
-            Ok(value) if value["kind"] == "KubeSchedulerConfiguration" => continue,
-            Ok(_) => "is no KubeSchedulerConfiguration".to_owned(),
-        };
-        problems.push(Problem::new(place, format!("{path}: {message}")));
-    }
-    problems
 }
 
 /// The rules that a schema cannot say.
@@ -78,7 +50,7 @@ impl Check {
             self.report("sampleEvery", "must be greater than zero");
         }
         for (index, metric) in study.metrics.iter().enumerate() {
-            if !metrics::NAMES.iter().any(|(name, _, _)| name == metric) {
+            if !NAMES.iter().any(|(name, _, _)| name == metric) {
                 self.report(format!("metrics[{index}]"), format!("unknown metric {metric:?}"));
             }
         }
@@ -275,13 +247,5 @@ impl Check {
         if number.is_some_and(|number| number < 0.0) {
             self.report(path, "must not be negative");
         }
-    }
-}
-
-/// Returns the KubeSchedulerConfiguration of a policy, or `None` for the default scheduler.
-pub fn configuration(policy: &crate::study::Policy, files: &dyn Files) -> Result<Option<Value>, String> {
-    match &policy.file {
-        Some(path) => Ok(Some(yaml::parse(files.read(path)?.as_bytes())?.value)),
-        None => Ok(policy.configuration.clone()),
     }
 }

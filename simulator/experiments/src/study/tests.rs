@@ -1,8 +1,6 @@
 //! The example is valid, and of a bad study every mistake is reported with its path.
 
 use super::*;
-use crate::draw::seeded;
-use crate::files::Texts;
 use crate::problem::Problem;
 
 fn lines(problems: Vec<Problem>) -> String {
@@ -16,7 +14,6 @@ fn mistakes(text: &str) -> String {
 #[test]
 fn the_example_is_valid() {
     let study = read(EXAMPLE).unwrap();
-    assert_eq!(lines(check_files(&study, &Texts(&[]), &mut seeded(1))), "");
     let cells: Vec<String> = study.cells().iter().map(ToString::to_string).collect();
     assert_eq!(cells.len(), 10);
     assert_eq!(cells[0], "small/mixed/none/default/seed-1");
@@ -118,41 +115,10 @@ policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
 }
 
 #[test]
-fn files_that_are_missing_or_wrong_are_reported_together() {
-    let text = "
-apiVersion: orrery.dev/v1alpha1
-kind: Study
-name: files
-clusters: [{name: c, openbNodes: {file: nodes.csv}}]
-workloads: [{name: w, openbPods: {file: pods.csv}}]
-policies: [{name: p, file: policy.yaml}]
-";
-    let study = read(text).unwrap();
-    let files = Texts(&[("nodes.csv", "sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n"), ("policy.yaml", "kind: Pod\n")]);
-    expect_test::expect![[r#"
-        nodes.csv:1: unknown column "model"; the table has sn, cpu_milli, memory_mib, gpu
-        workloads[0].openbPods.file: pods.csv: no such file
-        policies[0].file: policy.yaml: is no KubeSchedulerConfiguration
-    "#]]
-    .assert_eq(&lines(check_files(&study, &files, &mut seeded(1))));
-}
-
-#[test]
 fn seeds_are_a_number_a_list_or_a_range() {
     assert_eq!(Seeds::parse("2..4"), Ok(Seeds(vec![2, 3, 4])));
     assert_eq!(Seeds::parse("7,3"), Ok(Seeds(vec![7, 3])));
     for text in ["", "a", "4..2", "1..100000", "1,1", "-1"] {
         assert!(Seeds::parse(text).is_err(), "{text}");
     }
-}
-
-#[test]
-fn the_traces_of_the_repository_are_read() {
-    let folder = crate::files::Folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/samples").into());
-    let study = read(&crate::files::Files::read(&folder, "traces.yaml").unwrap()).unwrap();
-    assert_eq!(lines(check_files(&study, &folder, &mut seeded(1))), "");
-    let arrivals =
-        |index: usize| crate::workload::arrivals(&study.workloads[index], &folder, &mut seeded(1), "").unwrap();
-    assert_eq!([arrivals(0).len(), arrivals(1).len(), arrivals(2).len()], [60, 30, 40]);
-    assert_eq!(arrivals(2)[0].facts.requests["cpu"], 5120, "0.08 of 64 cores");
 }
