@@ -51,6 +51,7 @@ pub const CRATES: &[&str] = &[
     "proxy-sim",
     "labs/refrigerator",
     "labs/policies/rust",
+    "simulator/experiments",
     "orrery",
     "e2e",
     "xtask",
