@@ -110,6 +110,9 @@ pub struct Config {
     /// Key (PEM, ECDSA P-256 or RSA) that signs and verifies service account tokens
     #[arg(long, value_name = "FILE")]
     pub service_account_signing_key_file: Option<PathBuf>,
+    /// The key itself, for a server inside another program, which has no file
+    #[arg(skip)]
+    pub service_account_signing_key: Option<String>,
     /// Further keys (PEM, private or public) of service account tokens that are accepted; several in one file, or files
     #[arg(long, value_delimiter = ',', value_name = "FILES")]
     pub service_account_key_file: Vec<PathBuf>,

@@ -152,7 +152,7 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
     };
     let key = match &config.service_account_signing_key_file {
         Some(path) => Some(read_file("service-account-signing-key-file", path)?),
-        None => None,
+        None => config.service_account_signing_key.clone(),
     };
     let mut further = Vec::new();
     for path in &config.service_account_key_file {

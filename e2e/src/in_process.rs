@@ -1,21 +1,21 @@
 //! `InProcess`: a control plane inside this process, in virtual time, whose parts a test starts and stops.
 //!
-//! It injects no faults; `simulation` does, and checks invariants. Tests need a runtime with one thread and a paused
+//! It injects no faults; the crate `simulator` does, and checks invariants. Tests need a runtime with one thread and a paused
 //! clock.
 
-use crate::simulation::part::Part;
 use apiserver::ApiServer;
 use apiserver::config::{Config, StoreKind};
 use client::Client;
 use component_base::certificate_request::Signer;
 use component_base::env::Env;
 use component_base::network::Network;
-use component_base_testing::fixtures;
 use controller_base::signers::names::SignerName;
 use controller_base::signers::options::Signers;
 use proto::gvk::{Gvk, split_api_version};
 use proto::resources::Catalogue;
 use serde_json::Value;
+use simulator::keys;
+use simulator::part::Part;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl InProcess {
         let config = Config {
             store: Some(StoreKind::Memory),
             enable_admission_plugins,
-            service_account_signing_key_file: Some(fixtures::SERVICE_ACCOUNT_KEY_FILE.into()),
+            service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
             ..config
         };
         let api = apiserver::service_on(config, server.clone(), Memory::new(&server)).expect("the settings are good");
@@ -62,7 +62,7 @@ impl InProcess {
 
     /// Returns a client of a process with the certificate of a user, if the user has one.
     pub fn client(&self, env: &Env, user: &str) -> Client {
-        let connection = fixtures::connection(SERVER, user);
+        let connection = keys::connection(SERVER, user);
         Client::connect(env, &connection, "e2e").expect("an in-process connection needs nothing")
     }
 
@@ -107,7 +107,7 @@ impl InProcess {
 
 /// Returns the cluster's signers, which all use the fixed authority.
 pub fn signers(names: impl IntoIterator<Item = SignerName>) -> Signers {
-    let pair = fixtures::authority_pair();
+    let pair = keys::authority_pair();
     let signer = Arc::new(Signer::from_pem(&pair.cert_pem, &pair.key_pem).expect("fixtures are well-formed"));
     Signers(names.into_iter().map(|name| (name, signer.clone())).collect())
 }

@@ -11,7 +11,6 @@ pub mod minimal;
 pub mod proc_fs;
 pub mod processes;
 pub mod programs;
-pub mod simulation;
 pub mod raw_request;
 pub mod store;
 pub mod strace;

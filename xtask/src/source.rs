@@ -52,6 +52,7 @@ pub const CRATES: &[&str] = &[
     "labs/refrigerator",
     "labs/policies/rust",
     "simulator/experiments",
+    "simulator",
     "orrery",
     "e2e",
     "xtask",

@@ -1,6 +1,6 @@
-//! Fixed keys and certificates for simulations and tests. Everybody knows them: never use them for a real cluster.
+//! Fixed keys and certificates for tests. Everybody knows them: never use them for a real cluster.
 //!
-//! New keys cannot be derived from a seed, so runs that repeat byte for byte use these. They are valid from 2025 to 2125.
+//! New keys cannot be derived from a seed, so tests that repeat byte for byte use these. They are valid from 2025 to 2125.
 
 use component_base::kubeconfig::Connection;
 use component_base::pki::{Authority, CertKey};
@@ -19,13 +19,11 @@ pub const RSA_KEYS: [&str; 2] = [include_str!("../fixtures/rsa-pkcs8.pem"), incl
 pub const EC_KEYS: [&str; 2] = [include_str!("../fixtures/ec-pkcs8.pem"), include_str!("../fixtures/ec-sec1.pem")];
 
 /// Users and their certificates. Only the administrator is in `system:masters`.
-const CLIENTS: [(&str, &str); 6] = [
+const CLIENTS: [(&str, &str); 4] = [
     ("kubernetes-admin", include_str!("../fixtures/admin.pem")),
     ("system:kube-controller-manager", include_str!("../fixtures/controller-manager.pem")),
     ("system:kube-scheduler", include_str!("../fixtures/scheduler.pem")),
-    ("system:orrery:node-fleet", include_str!("../fixtures/node-fleet.pem")),
     ("system:kube-proxy", include_str!("../fixtures/proxy.pem")),
-    ("system:cloud-controller-manager", include_str!("../fixtures/cloud-controller-manager.pem")),
 ];
 
 const KEY_BEGINS: &str = "-----BEGIN PRIVATE KEY-----";

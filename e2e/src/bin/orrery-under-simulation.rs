@@ -1,9 +1,9 @@
 //! Runs one simulation; prints its log, its virtual time, and a report if it violated an invariant.
 
-use e2e::simulation::Run;
-use e2e::simulation::crash_points::CrashPoint;
-use e2e::simulation::crash_stories;
-use e2e::simulation::scenario::SCENARIOS;
+use simulator::Run;
+use simulator::crash_points::CrashPoint;
+use simulator::crash_stories;
+use simulator::scenario::SCENARIOS;
 use std::io::Write;
 use std::process::ExitCode;
 

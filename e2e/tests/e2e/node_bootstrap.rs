@@ -6,10 +6,10 @@ use client::{Client, ListOptions};
 use controller_base::signers::names::SignerName;
 use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
-use e2e::simulation::part::Part;
 use kubelet_sim::certificate::Bootstrap;
 use proto::Gvr;
 use serde_json::Value;
+use simulator::part::Part;
 use std::time::Duration;
 
 /// Validity of a certificate in this test.

@@ -3,10 +3,10 @@
 use crate::single_nodes::SingleNodes;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use e2e::kubectl::Kubectl;
-use e2e::simulation::{Simulation, scenario};
 use e2e::wait;
 use proto::Gvr;
 use serde_json::{Value, json};
+use simulator::{Simulation, scenario};
 use std::collections::BTreeSet;
 
 fn merge(value: Value) -> Patch {

@@ -4,10 +4,10 @@
 use client::watch::WatchEvent;
 use client::{Client, DeleteOptions, ListOptions};
 use e2e::minimal;
-use e2e::simulation::Simulation;
 use proto::Gvr;
 use proto::resources::{Catalogue, Target};
 use serde_json::Value;
+use simulator::Simulation;
 
 /// Namespace of the namespaced objects.
 const NAMESPACE: &str = "default";

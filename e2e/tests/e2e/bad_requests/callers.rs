@@ -7,6 +7,7 @@ use component_base_testing::fixtures;
 use e2e::apiserver::ApiServer;
 use e2e::raw_request::RawRequest;
 use e2e::store::Store;
+use simulator::keys;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -20,7 +21,7 @@ async fn strangers_are_refused() {
         ..Connection::default()
     };
     let with_token = |token: &str| Connection { token: Some(token.to_owned()), ..anonymous.clone() };
-    let foreign = fixtures::connection(&server.admin.server, "kubernetes-admin");
+    let foreign = keys::connection(&server.admin.server, "kubernetes-admin");
     let foreign_certificate = Connection { ca_pem: anonymous.ca_pem.clone(), ..foreign.clone() };
     let proxy = kubeconfig::read(&server.data_dir.pki_of("proxy-sim").join("kubeconfig")).unwrap();
 

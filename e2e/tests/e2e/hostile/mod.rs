@@ -12,13 +12,13 @@ use component_base::env::Env;
 use documents::Document;
 use e2e::minimal;
 use e2e::raw_request::{Answer, RawRequest};
-use e2e::simulation::Simulation;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use proto::Gvr;
 use proto::resources::{Catalogue, Target, Verb};
 use serde_json::{Value, json};
+use simulator::Simulation;
 use std::time::Duration;
 
 /// Number of bodies, and of patches of each form, that are sent for each kind.

@@ -12,18 +12,18 @@ use component_base::health_server::AccessCheck;
 use component_base::http::Body;
 use component_base::json_web_token::SigningKey;
 use component_base::options::LeaderElectionOptions;
-use component_base_testing::fixtures;
 use controller_base::signers::names::SignerName;
 use e2e::bootstrap_token;
 use e2e::in_process::{InProcess, SERVER, signers};
 use e2e::raw_request::RawRequest;
-use e2e::simulation::part::Part;
 use http::Request;
 use kubelet_sim::certificate::Bootstrap;
 use kubelet_sim::template::{DeviceGroup, NodeTemplate};
 use proto::Gvr;
 use proxy_sim::proxy::Proxies;
 use serde_json::{Value, json};
+use simulator::keys;
+use simulator::part::Part;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,8 +117,8 @@ fn controllers() -> controller_manager::Settings {
     let mut settings = controller_manager::Settings {
         controllers: ["*", "bootstrap-signer-controller", "token-cleaner-controller"].map(str::to_owned).into(),
         leader_election: slow_leader_election(),
-        root_ca_pem: Some(fixtures::authority_pem()),
-        service_account_key: Some(SigningKey::from_pem(fixtures::SERVICE_ACCOUNT_KEY).unwrap()),
+        root_ca_pem: Some(keys::authority_pem()),
+        service_account_key: Some(SigningKey::from_pem(keys::SERVICE_ACCOUNT_KEY).unwrap()),
         signers: signers([SignerName::ApiServerClientKubelet]),
         node_startup_grace_period: Duration::from_secs(20),
         ..controller_manager::Settings::default()

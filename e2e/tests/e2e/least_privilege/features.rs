@@ -1,8 +1,8 @@
 //! The table of a cluster's features, each with the evidence that shows whether it works.
 
 use super::workload::SILENT_NODE;
-use e2e::simulation::part::Part;
 use serde_json::{Value, json};
+use simulator::part::Part;
 
 /// A feature that works or is broken.
 pub struct Feature {

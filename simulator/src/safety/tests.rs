@@ -6,8 +6,8 @@ mod load_balancers;
 mod claims;
 
 use super::Safety;
-use crate::simulation::controller_caches::{AnsweredWrite, CacheVersions, ControllerState};
-use crate::simulation::violations::Violations;
+use crate::controller_caches::{AnsweredWrite, CacheVersions, ControllerState};
+use crate::violations::Violations;
 use component_base::env::Env;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //! return, and the cloud is slow, faulty and full.
 
 use super::{User, service};
-use crate::simulation::cloud::GROUP;
+use crate::cloud::GROUP;
 use serde_json::{Value, json};
 use simulated_cloud::model::{Power, Settings};
 use simulated_cloud::running::RunningCloud;

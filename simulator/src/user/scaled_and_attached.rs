@@ -2,7 +2,7 @@
 //! pods from node to node.
 
 use super::{LONGEST_PAUSE, User, claim, deployment, storage_class};
-use crate::simulation::metrics_source::MetricsSource;
+use crate::metrics_source::MetricsSource;
 use client::Propagation;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Error states of autoscalers and disruption budgets.
 
 use super::ErrorState;
-use crate::simulation::user::deployment;
+use crate::user::deployment;
 use serde_json::{Value, json};
 
 pub const STATES: &[ErrorState] = &[

@@ -6,6 +6,7 @@
 
 // The components.
 pub mod part;
+pub mod keys;
 mod cluster;
 
 // Servers beside the cluster.

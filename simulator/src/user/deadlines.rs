@@ -1,7 +1,7 @@
 //! What a `User` does that depends on clocks: CronJobs, Jobs with deadlines, and autoscalers, which count time.
 
 use super::{User, deployment, job};
-use crate::simulation::metrics_source::MetricsSource;
+use crate::metrics_source::MetricsSource;
 use client::Propagation;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Tests the rule about load balancers of a cloud.
 
-use crate::simulation::safety::load_balancers::{Balancers, balancer_of};
+use crate::safety::load_balancers::{Balancers, balancer_of};
 use serde_json::json;
 use simulated_cloud::model::{Holdings, LoadBalancer};
 

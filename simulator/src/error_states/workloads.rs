@@ -1,7 +1,7 @@
 //! Error states of workloads whose pods cannot be created, cannot run, or have their names taken.
 
 use super::ErrorState;
-use crate::simulation::user::{deployment, job, stateful_set};
+use crate::user::{deployment, job, stateful_set};
 use serde_json::{Value, json};
 
 pub const STATES: &[ErrorState] = &[

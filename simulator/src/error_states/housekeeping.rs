@@ -1,8 +1,8 @@
 //! Error states of owners, namespaces, groups and certificates.
 
 use super::ErrorState;
-use crate::simulation::Simulation;
-use crate::simulation::user::User;
+use crate::Simulation;
+use crate::user::User;
 use client::{DeleteOptions, Propagation};
 use proto::gvk::Gvr;
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! The simulated cloud beside a simulated cluster: three machines, which the cluster's nodes are.
 
+use super::keys;
 use super::part::Part;
 use client::Client;
 use component_base::env::Env;
 use component_base::options;
-use component_base_testing::fixtures;
 use simulated_cloud::model::NodeGroup;
 use simulated_cloud::running::RunningCloud;
 
@@ -21,6 +21,6 @@ pub async fn start(env: &Env) -> RunningCloud {
 
 /// Returns a client of the cloud for a part of the cluster.
 pub fn client(env: &Env, part: Part) -> Client {
-    let connection = fixtures::connection(URL, part.user());
+    let connection = keys::connection(URL, part.user());
     Client::connect(env, &connection, part.name()).expect("an in-process connection needs nothing")
 }

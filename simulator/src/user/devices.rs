@@ -2,7 +2,7 @@
 //! does, and taints them.
 
 use super::{RETRY, User};
-use crate::simulation::cluster::DRIVER;
+use crate::cluster::DRIVER;
 use client::{ListOptions, Propagation};
 use proto::gvk::Gvr;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! `Cluster`: runs every part as a simulated process, which faults can kill and which then restarts.
 
 use super::cloud;
+use super::keys;
 use super::part::Part;
 use super::violations::Violations;
 use super::wire::Wire;
@@ -9,7 +10,6 @@ use client::Client;
 use component_base::env::{ClockError, Env};
 use component_base::network::{Network, Registry};
 use component_base::options;
-use component_base_testing::fixtures;
 use controller_base::cloud_options::CloudAccess;
 use jiff::SignedDuration;
 use kubelet_sim::config::CloudProvider;
@@ -213,7 +213,7 @@ impl Cluster {
         let ended = match part {
             Part::ApiServer => self.launch_apiserver(&env),
             Part::ControllerManager => {
-                let root_ca_pem = Some(fixtures::authority_pem());
+                let root_ca_pem = Some(keys::authority_pem());
                 let mut settings = controller_manager::Settings { root_ca_pem, ..Default::default() };
                 if self.layout.nodes >= LARGE {
                     settings.endpoints.endpoint_updates_batch_period = BATCH;
@@ -256,7 +256,7 @@ impl Cluster {
         let config = Config {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
-            service_account_signing_key_file: Some(fixtures::SERVICE_ACCOUNT_KEY_FILE.into()),
+            service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
             request_log: Some(self.log.clone()),
             ..Config::default()
         };
@@ -282,6 +282,6 @@ impl Cluster {
 }
 
 fn connect(env: &Env, user: &str, agent: &str) -> Client {
-    let connection = fixtures::connection(&format!("https://{AUTHORITY}"), user);
+    let connection = keys::connection(&format!("https://{AUTHORITY}"), user);
     Client::connect(env, &connection, agent).expect("an in-process connection needs nothing")
 }

@@ -2,7 +2,7 @@
 //!
 //! No two edits of a row touch the same field, and each is valid whatever came before it.
 
-use crate::simulation::user;
+use crate::user;
 use serde_json::{Map, Value, json};
 
 /// The objects of the store, with their keys.

@@ -1,7 +1,7 @@
 //! Finds what differs between what the cluster asks of its cloud and what the cloud holds: load balancers, machines and routes.
 
 use super::{Objects, Unconverged, items, number, text};
-use crate::simulation::safety::load_balancers::balancer_of;
+use crate::safety::load_balancers::balancer_of;
 use serde_json::Value;
 use simulated_cloud::model::{Holdings, LoadBalancer};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Error states in which a webhook, a policy or a quota refuses what controllers write.
 
 use super::ErrorState;
-use crate::simulation::user::{deployment, job, service, stateful_set};
+use crate::user::{deployment, job, service, stateful_set};
 use serde_json::{Value, json};
 
 pub const STATES: &[ErrorState] = &[

@@ -16,7 +16,7 @@
 
 use super::fields::{Deployment, Pod, ReplicaSet};
 use super::{Rule, RuleViolation, WriteContext, read};
-use crate::simulation::controller_caches::{DEPLOYMENTS, REPLICA_SETS, Window};
+use crate::controller_caches::{DEPLOYMENTS, REPLICA_SETS, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;

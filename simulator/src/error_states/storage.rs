@@ -1,7 +1,7 @@
 //! Error states of claims and volumes.
 
 use super::ErrorState;
-use crate::simulation::user::{claim, stateful_set};
+use crate::user::{claim, stateful_set};
 use serde_json::{Value, json};
 
 pub const STATES: &[ErrorState] = &[
