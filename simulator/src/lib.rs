@@ -36,6 +36,9 @@ mod error_states;
 mod any_order;
 pub mod crash_stories;
 
+// Experiments.
+pub mod trial;
+
 use apiserver::config::RequestLog;
 use checked_store::CheckedStore;
 use client::{Client, ListOptions};

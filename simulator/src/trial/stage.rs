@@ -1,0 +1,146 @@
+//! `Stage`: the control plane of a trial, without the checks and the faults of `Simulation`.
+
+use super::{Changes, Setup, with_class};
+use crate::keys;
+use crate::part::Part;
+use crate::ready_nodes;
+use apiserver::config::{Config, StoreKind};
+use axum::body::Body;
+use client::{Client, Error};
+use component_base::env::Env;
+use component_base::network::{HttpService, Network};
+use http::{Request, header};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Pod, ServiceAccount};
+use proto::kinds::api::scheduling::v1::PriorityClass;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::Storage;
+use storage::memory::Memory;
+use tower::ServiceExt;
+
+const AUTHORITY: &str = "apiserver:6443";
+/// Shortest time of a component's request; the longest is twice that.
+const LATENCY: Duration = Duration::from_millis(5);
+/// Virtual time between two checks of a condition, and the longest wait for one.
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
+const READY_LIMIT: Duration = Duration::from_secs(1800);
+
+pub struct Stage {
+    store: Arc<Memory>,
+    admin: Client,
+    env: Env,
+    nodes: u32,
+    /// The components, the API server last.
+    processes: Vec<Env>,
+}
+
+impl Stage {
+    /// Starts every component.
+    pub async fn raise(env: &Env, setup: Setup) -> Result<Self, String> {
+        let store = Memory::new(&env.process("store"));
+        let server = env.process("apiserver/1");
+        let config = Config {
+            store: Some(StoreKind::Memory),
+            enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
+            service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
+            ..Config::default()
+        };
+        let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
+        let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
+        network.register(AUTHORITY, delayed(api.service.clone(), env, setup.api_delay));
+        let nodes = u32::try_from(setup.templates.len()).unwrap_or(u32::MAX);
+        let admin = connect(env, "kubernetes-admin", "kubectl");
+        let mut stage = Self { store, admin, env: env.clone(), nodes, processes: Vec::new() };
+        let controllers = setup.controllers(keys::authority_pem());
+        stage.start(Part::ControllerManager, |client, env| controller_manager::run_with(client, controllers, env));
+        let scheduler = setup.scheduler();
+        stage.start(Part::Scheduler, |client, env| scheduler::run_with(client, scheduler, env));
+        let fleet = setup.nodes();
+        stage.start(Part::Nodes, |client, env| kubelet_sim::run_with(client, fleet, env));
+        stage.processes.push(server);
+        Ok(stage)
+    }
+
+    fn start<F, E>(&mut self, part: Part, component: impl FnOnce(Client, Env) -> F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display + Send + 'static,
+    {
+        let process = self.env.process(&format!("{part}/1"));
+        let running = component(connect(&process, part.user(), part.name()), process.clone());
+        process.spawn(async move {
+            if let Err(error) = running.await {
+                tracing::error!("{part} ended: {error}");
+            }
+        });
+        self.processes.push(process);
+    }
+
+    /// Waits until pods can be created and scheduled, and creates a class for each of their priorities.
+    pub async fn prepare(&self, priorities: &BTreeSet<i64>) -> Result<(), String> {
+        let ready = async {
+            while ready_nodes(&self.admin).await < self.nodes {
+                self.env.sleep(CHECK_PERIOD).await;
+            }
+            while self.admin.api::<ServiceAccount>("default").get("default").await.is_err() {
+                self.env.sleep(CHECK_PERIOD).await;
+            }
+        };
+        if self.env.timeout(READY_LIMIT, ready).await.is_err() {
+            let ready = ready_nodes(&self.admin).await;
+            return Err(format!("after {READY_LIMIT:?} of virtual time {ready} of {} nodes are ready", self.nodes));
+        }
+        for priority in priorities {
+            let name = format!("{}{priority}", super::PRIORITY_CLASS);
+            let class = json!({"metadata": {"name": name}, "value": priority});
+            let class = PriorityClass::decode_value(class).map_err(|error| error.to_string())?;
+            let created = self.admin.api::<PriorityClass>("").create(&class).await;
+            created.map_err(|error| format!("priority {priority}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    pub async fn create_pod(&self, pod: &Value) -> Result<(), String> {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let created = self.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
+        created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))
+    }
+
+    /// Follows what is written below a prefix from now on.
+    pub async fn watch(&self, prefix: &str) -> Result<Changes, String> {
+        let now = self.store.current_revision().await.map_err(|error| error.to_string())?;
+        self.store.watch(prefix, now).await.map_err(|error| error.to_string())
+    }
+
+    /// Ends every component.
+    pub async fn strike(&self) {
+        for process in &self.processes {
+            process.kill().await;
+        }
+    }
+}
+
+/// Wraps the server's service, so that requests of components take time.
+fn delayed(service: HttpService, env: &Env, more: Duration) -> HttpService {
+    let (env, random) = (env.clone(), Arc::new(env.random("trial/wire")));
+    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let (env, random, service) = (env.clone(), random.clone(), service.clone());
+        async move {
+            let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+            if agent.and_then(Part::of_user_agent).is_some() {
+                env.sleep(random.jitter(LATENCY, 1.0) + more).await;
+            }
+            service.oneshot(request).await
+        }
+    }))
+}
+
+fn connect(env: &Env, user: &str, agent: &str) -> Client {
+    let connection = keys::connection(&format!("https://{AUTHORITY}"), user);
+    Client::connect(env, &connection, agent).expect("an in-process connection needs nothing")
+}
