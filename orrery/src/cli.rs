@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::{addons, certs, cloud, down, explain, health, node, snapshot, status, trace, up};
+use crate::{addons, certs, cloud, down, explain, health, node, sim, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -32,6 +32,8 @@ pub enum Command {
     Trace(trace::Options),
     /// Show why the scheduler has put a pod on its node, or on none
     Explain(explain::Options),
+    /// Run scheduling studies in virtual time
+    Sim(sim::Options),
     /// Serve the Kubernetes API
     Apiserver(apiserver::Config),
     /// Run the controllers
@@ -70,6 +72,7 @@ pub fn run(cli: Cli) -> ExitCode {
             | Command::Snapshot(_)
             | Command::Trace(_)
             | Command::Explain(_)
+            | Command::Sim(_)
     );
     component_base::logging::init(if is_component { logging.verbosity } else { 0 });
     match command {
@@ -80,6 +83,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Snapshot(options) => run_main("snapshot", |env| snapshot::run(options, env)),
         Command::Trace(options) => run_main("trace", |env| trace::run(options, env)),
         Command::Explain(options) => run_main("explain", |env| explain::run(options, env)),
+        Command::Sim(options) => sim::main(options),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
         Command::ControllerManager(config) => {
             run_main("controller-manager", |env| controller_manager::run(config, env))

@@ -10,6 +10,7 @@ pub mod up;
 pub mod status;
 pub mod down;
 pub mod explain;
+pub mod sim;
 pub mod snapshot;
 pub mod node;
 pub mod cloud;

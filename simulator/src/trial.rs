@@ -104,6 +104,7 @@ impl Trial {
                 item = nodes.next() => self.observe(item, audience).await?,
                 () = self.env.sleep_until(wake) => {}
             }
+            self.stage.failure()?;
             let now = self.env.now();
             while self.submissions.get(self.created).is_some_and(|next| self.began + next.at <= now) {
                 let pod = self.submissions[self.created].pod.take();

@@ -65,6 +65,7 @@ mod simulation;
 mod stateful_sets;
 mod stolen_credentials;
 mod streams;
+mod studies;
 mod student_commands;
 mod topology_hints;
 mod tour;

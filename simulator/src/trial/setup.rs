@@ -71,6 +71,8 @@ impl Setup {
         settings.leader_election.leader_elect = false;
         settings.endpoints.endpoint_updates_batch_period = BATCH;
         settings.endpoints.endpointslice_updates_batch_period = BATCH;
+        // The range of a cluster has room for few nodes; these take addresses of a larger one themselves.
+        settings.allocate_node_cidrs = false;
         if self.failures.is_empty() {
             settings.node_monitor_grace_period = CALM_GRACE;
             settings.node_startup_grace_period = CALM_GRACE;

@@ -10,6 +10,7 @@ use client::{Client, Error};
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
 use http::{Request, header};
+use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, ServiceAccount};
 use proto::kinds::api::scheduling::v1::PriorityClass;
@@ -34,6 +35,8 @@ pub struct Stage {
     admin: Client,
     env: Env,
     nodes: u32,
+    /// Why a component has ended by itself.
+    failure: Arc<Mutex<Option<String>>>,
     /// The components, the API server last.
     processes: Vec<Env>,
 }
@@ -54,7 +57,7 @@ impl Stage {
         network.register(AUTHORITY, delayed(api.service.clone(), env, setup.api_delay));
         let nodes = u32::try_from(setup.templates.len()).unwrap_or(u32::MAX);
         let admin = connect(env, "kubernetes-admin", "kubectl");
-        let mut stage = Self { store, admin, env: env.clone(), nodes, processes: Vec::new() };
+        let mut stage = Self { store, admin, env: env.clone(), nodes, failure: Arc::default(), processes: Vec::new() };
         let controllers = setup.controllers(keys::authority_pem());
         stage.start(Part::ControllerManager, |client, env| controller_manager::run_with(client, controllers, env));
         let scheduler = setup.scheduler();
@@ -72,9 +75,10 @@ impl Stage {
     {
         let process = self.env.process(&format!("{part}/1"));
         let running = component(connect(&process, part.user(), part.name()), process.clone());
+        let failure = self.failure.clone();
         process.spawn(async move {
             if let Err(error) = running.await {
-                tracing::error!("{part} ended: {error}");
+                *failure.lock() = Some(format!("{part}: {error}"));
             }
         });
         self.processes.push(process);
@@ -83,7 +87,7 @@ impl Stage {
     /// Waits until pods can be created and scheduled, and creates a class for each of their priorities.
     pub async fn prepare(&self, priorities: &BTreeSet<i64>) -> Result<(), String> {
         let ready = async {
-            while ready_nodes(&self.admin).await < self.nodes {
+            while ready_nodes(&self.admin).await < self.nodes && self.failure().is_ok() {
                 self.env.sleep(CHECK_PERIOD).await;
             }
             while self.admin.api::<ServiceAccount>("default").get("default").await.is_err() {
@@ -92,8 +96,10 @@ impl Stage {
         };
         if self.env.timeout(READY_LIMIT, ready).await.is_err() {
             let ready = ready_nodes(&self.admin).await;
+            self.failure()?;
             return Err(format!("after {READY_LIMIT:?} of virtual time {ready} of {} nodes are ready", self.nodes));
         }
+        self.failure()?;
         for priority in priorities {
             let name = format!("{}{priority}", super::PRIORITY_CLASS);
             let class = json!({"metadata": {"name": name}, "value": priority});
@@ -102,6 +108,11 @@ impl Stage {
             created.map_err(|error| format!("priority {priority}: {error}"))?;
         }
         Ok(())
+    }
+
+    /// Returns why a component has ended, as an error.
+    pub fn failure(&self) -> Result<(), String> {
+        self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
     pub async fn create_pod(&self, pod: &Value) -> Result<(), String> {

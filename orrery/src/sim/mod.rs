@@ -1,0 +1,85 @@
+//! `orrery sim`: scheduling studies in virtual time.
+//!
+//! A study is a file (`simulator/experiments/src/study/mod.rs`). Each of its cells runs in a child process, so that cells
+//! run side by side and one that fails takes no other with it. Read first: `cell`, which runs one, and `run`.
+
+pub mod study_file;
+pub mod policy;
+pub mod cell;
+pub mod run;
+
+use clap::{Args, Subcommand};
+use component_base::lifecycle::run_main;
+use experiments::study;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use study_file::StudyFile;
+
+/// Options of `orrery sim`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Run a study: every policy on every workload, cluster and case of faults, with every seed
+    Run(run::Options),
+    /// Write an example of a study, with a comment for each field
+    Init {
+        /// File to write; it must not exist yet
+        #[arg(default_value = "study.yaml")]
+        file: PathBuf,
+    },
+    /// Check a study and every file that it names
+    Check { study: PathBuf },
+    /// Write the JSON Schema of studies
+    Schema,
+    /// Run one cell of a study; `run` starts a process for each
+    #[command(hide = true)]
+    Cell(cell::Options),
+}
+
+/// Runs the sub-command. A cell makes a runtime of its own, whose clock is virtual.
+pub fn main(options: Options) -> ExitCode {
+    match options.command {
+        Command::Run(options) => run_main("sim", |env| run::run(options, env)),
+        Command::Init { file } => ended(init(&file).map(|()| format!("{} is written", file.display()))),
+        Command::Check { study } => ended(check(&study)),
+        Command::Schema => ended(Ok(study::schema::schema().to_string())),
+        Command::Cell(options) => ended(cell::run(&options)),
+    }
+}
+
+fn ended(result: Result<String, Vec<String>>) -> ExitCode {
+    match result {
+        Ok(text) if text.is_empty() => ExitCode::SUCCESS,
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(lines) => {
+            lines.iter().for_each(|line| eprintln!("error: {line}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn init(file: &Path) -> Result<(), Vec<String>> {
+    let written = OpenOptions::new().write(true).create_new(true).open(file);
+    let written = written.and_then(|mut file| file.write_all(study::EXAMPLE.as_bytes()));
+    written.map_err(|error: io::Error| vec![format!("{}: {error}", file.display())])
+}
+
+fn check(path: &Path) -> Result<String, Vec<String>> {
+    let file = StudyFile::read(path, None)?;
+    let problems = file.problems();
+    if problems.is_empty() {
+        Ok(format!("{} is well-formed and has {} cells", path.display(), file.study.cells().len()))
+    } else {
+        Err(problems)
+    }
+}

@@ -1,0 +1,90 @@
+//! Turns the policy and the faults of a study into settings of components.
+
+use component_base::options;
+use experiments::study::Faults;
+use kubelet_sim::machines::failure_model::FailureModel;
+use scheduler::framework::Features;
+use scheduler::framework::configuration::{Configuration, OWN_FIELDS};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Fields of a KubeSchedulerConfiguration that do not concern a simulated scheduler, which runs alone.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "apiVersion",
+    "kind",
+    "clientConnection",
+    "leaderElection",
+    "healthzBindAddress",
+    "metricsBindAddress",
+    "enableProfiling",
+    "enableContentionProfiling",
+];
+
+/// Returns the settings of a scheduler with this KubeSchedulerConfiguration, or everything that is wrong with it.
+pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<String>> {
+    let config: scheduler::Config = options::defaults();
+    let features = Features::of(config.original.gate_values());
+    let mut settings = config.settings;
+    let Some(document) = document else {
+        settings.configuration = settings.configuration.with_features(features);
+        return Ok(settings);
+    };
+    let fields = document.as_object().ok_or_else(|| vec!["must be an object".to_owned()])?;
+    let is_known = |name: &str| OWN_FIELDS.contains(&name) || WITHOUT_EFFECT.contains(&name);
+    let unknown = fields.keys().filter(|name| !is_known(name)).map(|name| format!("{name}: unknown field"));
+    let mut errors: Vec<String> = unknown.collect();
+    let own: BTreeMap<&'static str, Value> =
+        OWN_FIELDS.iter().filter_map(|name| Some((*name, fields.get(*name)?.clone()))).collect();
+    match Configuration::read(&own) {
+        Ok(configuration) if errors.is_empty() => {
+            settings.configuration = configuration.with_features(features);
+            Ok(settings)
+        }
+        Ok(_) => Err(errors),
+        Err(more) => {
+            errors.extend(more);
+            Err(errors)
+        }
+    }
+}
+
+/// Returns the failure models of the machines, or every mistake in them.
+pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
+    let (mut models, mut errors) = (Vec::new(), Vec::new());
+    for (index, document) in faults.machines.iter().enumerate() {
+        match FailureModel::read(document, &format!("machines[{index}]")) {
+            Ok(model) => models.push(model),
+            Err(problems) => errors.extend(problems.iter().map(ToString::to_string)),
+        }
+    }
+    if faults.watch_delay.is_some() {
+        errors.push("watchDelay: is not supported yet".to_owned());
+    }
+    if errors.is_empty() { Ok(models) } else { Err(errors) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_mistake_in_a_policy_is_reported() {
+        assert!(settings(None).is_ok());
+        let good = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"});
+        assert!(settings(Some(&good)).is_ok());
+        let bad = json!({"profils": [], "percentageOfNodesToScore": "many"});
+        let errors = settings(Some(&bad)).map(|_| ()).unwrap_err();
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert_eq!(errors[0], "profils: unknown field");
+    }
+
+    #[test]
+    fn every_mistake_in_faults_is_reported() {
+        let machines = vec![json!({"name": "a", "failure": "crash", "mtbf": "1h", "mttr": "1m"}), json!({"nme": "b"})];
+        let good = Faults { machines: machines[..1].to_vec(), ..Faults::default() };
+        assert_eq!(failures(&good).map(|models| models.len()), Ok(1));
+        let errors = failures(&Faults { machines, ..Faults::default() }).unwrap_err();
+        assert!(errors.iter().all(|error| error.contains("machines[1]")), "{errors:?}");
+    }
+}
