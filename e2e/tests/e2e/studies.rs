@@ -54,6 +54,10 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     let count = |event: &str| records.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
     assert_eq!((count("node-added"), count("pod-created"), count("pod-finished"), count("ended")), (6, 40, 40, 1));
 
+    assert!(String::from_utf8_lossy(&first["report.html"]).contains("most-allocated"));
+    assert!(String::from_utf8_lossy(&first["comparisons.csv"]).contains(",allocation.cpu,most-allocated,default,1,"));
+    compares(&one);
+
     // A cell without its manifest has not finished.
     fs::remove_file(two.join(CELL).join("manifest.json")).unwrap();
     let said = run(&two, "1");
@@ -61,13 +65,36 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     assert!(first == files(&two), "the second run differs");
 }
 
+/// One seed shows nothing, and says so; what cannot be compared is refused.
+fn compares(results: &Path) {
+    let compare = |more: &[&str]| {
+        let output = sim(&[&["compare", "--results", results.to_str().unwrap()], more].concat());
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    let (good, said) = compare(&["most-allocated", "default", "--metric", "pending.mean"]);
+    assert!(good && said.contains("show no difference in pending.mean") && said.contains("1 seeds cannot"), "{said}");
+    let (good, said) = compare(&["most-allocated", "default"]);
+    assert!(good && said.contains("show no difference in any of"), "{said}");
+    for (arguments, refusal) in [
+        (&["none", "default"][..], "none has no runs"),
+        (&["default", "default"], "default cannot be compared with itself"),
+        (&["most-allocated", "default", "--metric", "luck"], "not all runs have the metric luck"),
+    ] {
+        let (good, said) = compare(arguments);
+        assert!(!good && said.contains(refusal), "{said}");
+    }
+}
+
 #[test]
 fn a_bad_study_is_refused_with_every_mistake() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.yaml");
     let good = fs::read_to_string(PACKING).unwrap();
-    let bad =
-        good.replace("count: 6", "cuont: 6").replace("rate: 4/m", "rate: 4/year").replace("seeds: 1..5", "seeds: 5..1");
+    let bad = good
+        .replace("count: 6", "cuont: 6")
+        .replace("rate: 4/m", "rate: 4/year")
+        .replace("seeds: 1..10", "seeds: 10..1");
     fs::write(&path, bad).unwrap();
     for command in ["check", "run"] {
         let output = sim(&[command, path.to_str().unwrap()]);

@@ -23,10 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-/// Virtual time between two samples if the study does not say it.
-const SAMPLE_PERIOD: Duration = Duration::from_secs(60);
-const MANIFEST: &str = "manifest.json";
-const RECORDS: &str = "events.jsonl";
+pub const MANIFEST: &str = "manifest.json";
+pub const RECORDS: &str = "events.jsonl";
 
 /// Options of the hidden `orrery sim cell`.
 #[derive(Args, Clone, Debug)]
@@ -86,8 +84,7 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     let prepared = Prepared::new(&file, &cell)?;
     let folder = options.out.join(cell.to_string());
     let records = play(&file, &cell, &prepared)?;
-    let sample_every = file.study.sample_every.as_ref().map_or(SAMPLE_PERIOD, |span| span.duration);
-    write(&folder, prepared.manifest, &records, sample_every).map_err(|error| vec![error])?;
+    write(&folder, prepared.manifest, &records, file.sample_every()).map_err(|error| vec![error])?;
     Ok(String::new())
 }
 

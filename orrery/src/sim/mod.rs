@@ -6,6 +6,8 @@
 pub mod study_file;
 pub mod policy;
 pub mod cell;
+pub mod results;
+pub mod compare;
 pub mod run;
 
 use clap::{Args, Subcommand};
@@ -34,6 +36,8 @@ pub enum Command {
         #[arg(default_value = "study.yaml")]
         file: PathBuf,
     },
+    /// Compare two policies of a study that has run, paired by seed
+    Compare(compare::Options),
     /// Check a study and every file that it names
     Check { study: PathBuf },
     /// Write the JSON Schema of studies
@@ -48,6 +52,7 @@ pub fn main(options: Options) -> ExitCode {
     match options.command {
         Command::Run(options) => run_main("sim", |env| run::run(options, env)),
         Command::Init { file } => ended(init(&file).map(|()| format!("{} is written", file.display()))),
+        Command::Compare(options) => ended(compare::run(&options)),
         Command::Check { study } => ended(check(&study)),
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
         Command::Cell(options) => ended(cell::run(&options)),
@@ -58,7 +63,7 @@ fn ended(result: Result<String, Vec<String>>) -> ExitCode {
     match result {
         Ok(text) if text.is_empty() => ExitCode::SUCCESS,
         Ok(text) => {
-            println!("{text}");
+            let _ = writeln!(io::stdout(), "{text}"); // a reader such as `head` may have seen enough
             ExitCode::SUCCESS
         }
         Err(lines) => {

@@ -1,6 +1,7 @@
 //! `orrery sim run`: runs the cells of a study that have not finished yet, several at a time.
 
 use crate::sim::cell::Prepared;
+use crate::sim::compare;
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::env::Env;
@@ -41,6 +42,7 @@ pub enum Error {
     Study(Vec<String>),
     Failed { failed: usize, cells: usize },
     Interrupted { done: usize, cells: usize },
+    Report(String),
 }
 
 impl fmt::Display for Error {
@@ -48,6 +50,7 @@ impl fmt::Display for Error {
         match self {
             // Every mistake has a line of its own already.
             Error::Study(lines) => write!(f, "the study cannot run; mistakes: {}", lines.len()),
+            Error::Report(why) => write!(f, "the report could not be written: {why}"),
             Error::Failed { failed, cells } => write!(f, "{failed} of {cells} cells failed"),
             Error::Interrupted { done, cells } => {
                 write!(f, "interrupted; {done} of {cells} cells are done, and the same command goes on")
@@ -115,7 +118,8 @@ pub async fn run(options: Options, env: Env) -> Result<(), Error> {
     if failed > 0 {
         return Err(Error::Failed { failed, cells: total });
     }
-    println!("all {total} cells are done: {}", out.display());
+    compare::write_report(&file, &out).map_err(Error::Report)?;
+    println!("all {total} cells are done: {}", out.join("report.html").display());
     Ok(())
 }
 

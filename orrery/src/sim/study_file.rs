@@ -8,6 +8,10 @@ use experiments::sources;
 use experiments::study::{self, Cell, Seeds, Study};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Virtual time between two samples if the study does not say it.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(60);
 
 pub struct StudyFile {
     pub path: PathBuf,
@@ -46,6 +50,10 @@ impl StudyFile {
             found.extend(errors.into_iter().map(|error| format!("{path}: faults[{index}].{error}")));
         }
         found
+    }
+
+    pub fn sample_every(&self) -> Duration {
+        self.study.sample_every.as_ref().map_or(SAMPLE_PERIOD, |span| span.duration)
     }
 
     /// Returns the cell of a name.

@@ -67,11 +67,13 @@ pub struct Comparison {
     pub p_adjusted: f64,
 }
 
-/// Compares a policy with a baseline in the settings of `runs`, or says why the runs cannot be compared.
+/// Compares a policy with a baseline in the settings of `runs`, or says why the runs cannot be compared. Without `metrics`, all
+/// are compared; the fewer there are, the less the correction for their number takes.
 pub fn compare(
     runs: &[Run],
     policy: &str,
     baseline: &str,
+    metrics: &[String],
     draw: &mut dyn Draw,
 ) -> Result<Vec<Comparison>, Vec<String>> {
     let settings: BTreeSet<&str> = runs.iter().map(|run| run.setting.as_str()).collect();
@@ -87,7 +89,10 @@ pub fn compare(
         let (ours, theirs) = (of(policy), of(baseline));
         let found = refusal(setting, policy, baseline, &ours, &theirs);
         if found.is_empty() {
-            all.extend(of_setting(setting, policy, baseline, &ours, &theirs, draw));
+            let compared = of_setting(setting, policy, baseline, metrics, &ours, &theirs, draw);
+            let absent = metrics.iter().filter(|name| !compared.iter().any(|one| one.metric == **name));
+            refusals.extend(absent.map(|name| format!("{setting}: not all runs have the metric {name}")));
+            all.extend(compared);
         }
         refusals.extend(found);
     }
@@ -143,16 +148,18 @@ fn refusal(
     why
 }
 
-/// Compares each metric that all runs have.
+/// Compares each of the wanted metrics that all runs have.
 fn of_setting(
     setting: &str,
     policy: &str,
     baseline: &str,
+    wanted: &[String],
     ours: &BTreeMap<u64, &Run>,
     theirs: &BTreeMap<u64, &Run>,
     draw: &mut dyn Draw,
 ) -> Vec<Comparison> {
     let mut metrics: BTreeSet<&String> = ours.values().flat_map(|run| run.values.keys()).collect();
+    metrics.retain(|name| wanted.is_empty() || wanted.contains(*name));
     metrics.retain(|name| ours.values().chain(theirs.values()).all(|run| run.values.contains_key(*name)));
     let mut comparisons = Vec::new();
     for metric in metrics {
@@ -228,7 +235,7 @@ mod tests {
     }
 
     fn lines(runs: &[Run], policy: &str) -> Vec<String> {
-        match compare(runs, policy, "default", &mut seeded(1)) {
+        match compare(runs, policy, "default", &[], &mut seeded(1)) {
             Ok(found) => found.iter().map(sentence).collect(),
             Err(why) => why,
         }
@@ -243,6 +250,14 @@ mod tests {
                 "fgd and default show no difference in jct.mean (0.5 ± 3.85 s) over 10 seeds, p = 0.85",
             ]
         );
+    }
+
+    #[test]
+    fn only_the_wanted_metrics_count_for_the_correction() {
+        let of = |metric: &str| compare(&ten(), "fgd", "default", &[metric.to_owned()], &mut seeded(1));
+        let alone = of("allocation.gpu").unwrap();
+        assert_eq!((alone.len(), alone[0].p), (1, alone[0].p_adjusted));
+        assert_eq!(of("luck"), Err(vec!["c/w/none: not all runs have the metric luck".to_owned()]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! `pods.csv`, `nodes.csv` and `metrics.json`.
+//! `pods.csv`, `nodes.csv`, `metrics.json` and `comparisons.csv`.
 
+use crate::compare::Comparison;
 use crate::metrics::{NodeRow, PodRow, Summary, Values};
 use crate::units::{number_text, seconds};
 
@@ -27,6 +28,23 @@ const POD_COLUMNS: [&str; 19] = [
 
 const NODE_COLUMNS: [&str; 8] =
     ["node", "group", "gpu_model", "gpu_count", "cpu_allocation", "present_s", "price", "pods"];
+
+const COMPARISON_COLUMNS: [&str; 14] = [
+    "setting",
+    "metric",
+    "policy",
+    "baseline",
+    "seeds",
+    "mean",
+    "baseline_mean",
+    "difference",
+    "low",
+    "high",
+    "cohens_d",
+    "rank_biserial",
+    "p",
+    "p_adjusted",
+];
 
 /// Writes a row for each pod, in the order of their names. What did not happen is empty.
 pub fn pods_csv(summary: &Summary) -> Vec<u8> {
@@ -74,6 +92,26 @@ pub fn nodes_csv(summary: &Summary) -> Vec<u8> {
         ]
     };
     table(&NODE_COLUMNS, summary.nodes.iter().map(row))
+}
+
+/// Writes a row for each comparison.
+pub fn comparisons_csv(comparisons: &[Comparison]) -> Vec<u8> {
+    let row = |one: &Comparison| -> Vec<String> {
+        let texts = [&one.setting, &one.metric, &one.policy, &one.baseline].map(Clone::clone);
+        let numbers = [
+            one.mean,
+            one.baseline_mean,
+            one.difference,
+            one.low,
+            one.high,
+            one.cohens_d,
+            one.rank_biserial,
+            one.p,
+            one.p_adjusted,
+        ];
+        texts.into_iter().chain([one.seeds.to_string()]).chain(numbers.map(number_text)).collect()
+    };
+    table(&COMPARISON_COLUMNS, comparisons.iter().map(row))
 }
 
 /// Writes values as a JSON object with sorted names.

@@ -1,0 +1,115 @@
+//! `orrery sim compare`: what two policies have in common and what not, over all seeds that both have run with; and the
+//! report of a study.
+
+use crate::sim::results::{self, Finished};
+use crate::sim::study_file::StudyFile;
+use clap::Args;
+use component_base::rng::Random;
+use experiments::compare::{self, Comparison, LEVEL, Run};
+use experiments::output::report::{self, Outcome};
+use experiments::output::tables;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Seed of the bootstrap, so that the same results give the same intervals.
+const BOOTSTRAP_SEED: u64 = 1;
+
+/// Options of `orrery sim compare`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  orrery sim compare most-allocated default --results results/packing
+  orrery sim compare most-allocated default --results results/packing --metric allocation.cpu --csv")]
+pub struct Options {
+    /// Policy to compare
+    pub policy: String,
+    /// Policy that it is compared with
+    pub baseline: String,
+    /// Folder of a study's results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+    /// Metric to compare, as often as you like; without it all are, and those that differ are shown
+    #[arg(long, value_name = "NAME")]
+    pub metric: Vec<String>,
+    /// Print every number as CSV instead of sentences
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// Returns what is to be printed.
+pub fn run(options: &Options) -> Result<String, Vec<String>> {
+    let cells = results::find(&options.results).map_err(|error| vec![error])?;
+    let studies: BTreeSet<&str> = cells.iter().map(|cell| cell.manifest.study.as_str()).collect();
+    if studies.len() > 1 {
+        let names: Vec<&str> = studies.into_iter().collect();
+        return Err(vec![format!(
+            "{} has results of several studies: {}",
+            options.results.display(),
+            names.join(", ")
+        )]);
+    }
+    let compared = compare(&runs(&cells)?, &options.policy, &options.baseline, &options.metric)?;
+    let is_shown = |one: &&Comparison| options.csv || !options.metric.is_empty() || one.p_adjusted < LEVEL;
+    let shown: Vec<Comparison> = compared.iter().filter(is_shown).cloned().collect();
+    if options.csv {
+        return Ok(String::from_utf8_lossy(&tables::comparisons_csv(&shown)).trim_end().to_owned());
+    }
+    if shown.is_empty() {
+        let seeds = compared.first().map_or(0, |one| one.seeds);
+        return Ok(format!(
+            "{} and {} show no difference in any of {} metrics over {seeds} seeds",
+            options.policy,
+            options.baseline,
+            compared.len()
+        ));
+    }
+    let lines: Vec<String> = shown.iter().map(|one| format!("{}: {}", one.setting, compare::sentence(one))).collect();
+    Ok(lines.join("\n"))
+}
+
+/// Writes `report.html` and `comparisons.csv` of a study whose cells have all finished. Its first policy is the baseline.
+pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
+    let study = &file.study;
+    let names: BTreeSet<String> = study.cells().iter().map(ToString::to_string).collect();
+    let mut cells = results::find(out)?;
+    cells.retain(|cell| names.contains(&cell.manifest.cell()));
+    let outcome = |cell: &Finished| -> Result<Outcome, String> {
+        let summary = cell.summary(file.sample_every())?;
+        let manifest = &cell.manifest;
+        let (setting, policy) = (manifest.setting.clone(), manifest.policy.clone());
+        Ok(Outcome { setting, policy, seed: manifest.seed, summary })
+    };
+    let outcomes: Vec<Outcome> = cells.iter().map(outcome).collect::<Result<_, _>>()?;
+    let (mut compared, mut refusals) = (Vec::new(), Vec::new());
+    if let Some((baseline, others)) = study.policies.split_first() {
+        let runs = runs(&cells).map_err(|problems| problems.join("; "))?;
+        // A cluster without GPUs, for example, has no metrics of them.
+        let has_all = |name: &&String| runs.iter().all(|run| run.values.contains_key(*name));
+        let wanted: Vec<String> = study.metrics.iter().filter(has_all).cloned().collect();
+        for policy in others {
+            match compare(&runs, &policy.name, &baseline.name, &wanted) {
+                Ok(found) => compared.extend(found),
+                Err(why) => refusals.extend(why),
+            }
+        }
+    }
+    let table = tables::comparisons_csv(&compared);
+    // Sentences for all metrics would hide those that say something.
+    compared.retain(|one| !study.metrics.is_empty() || one.p_adjusted < LEVEL);
+    let said = if refusals.is_empty() { Ok(compared) } else { Err(refusals) };
+    let html = report::report(study, &outcomes, &said)?;
+    for (name, bytes) in [("report.html", html.into_bytes()), ("comparisons.csv", table)] {
+        let path = out.join(name);
+        fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn runs(cells: &[Finished]) -> Result<Vec<Run>, Vec<String>> {
+    cells.iter().map(Finished::run).collect::<Result<_, _>>().map_err(|error| vec![error])
+}
+
+fn compare(runs: &[Run], policy: &str, baseline: &str, metrics: &[String]) -> Result<Vec<Comparison>, Vec<String>> {
+    let random = Random::from_seed(BOOTSTRAP_SEED, "bootstrap");
+    compare::compare(runs, policy, baseline, metrics, &mut || random.u64())
+}

@@ -1,0 +1,60 @@
+//! The finished cells of a study, as they lie on disk.
+
+use crate::sim::cell::{MANIFEST, RECORDS};
+use experiments::compare::Run;
+use experiments::manifest::Manifest;
+use experiments::metrics::{self, Summary, Values};
+use experiments::record;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const METRICS: &str = "metrics.json";
+
+/// A cell with a manifest.
+pub struct Finished {
+    pub manifest: Manifest,
+    folder: PathBuf,
+}
+
+/// Finds the finished cells below a folder, in the order of their paths.
+pub fn find(folder: &Path) -> Result<Vec<Finished>, String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let failed = |error| format!("{}: {error}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == MANIFEST) {
+                found.push(Finished { manifest: read(&path)?, folder: folder.clone() });
+            }
+        }
+    }
+    found.sort_by(|one, other| one.folder.cmp(&other.folder));
+    Ok(found)
+}
+
+impl Finished {
+    /// Reads the values of the metrics.
+    pub fn run(&self) -> Result<Run, String> {
+        let values: Values = read(&self.folder.join(METRICS))?;
+        Ok(Run::new(self.manifest.clone(), values))
+    }
+
+    /// Computes everything anew from the records.
+    pub fn summary(&self, sample_every: Duration) -> Result<Summary, String> {
+        let path = self.folder.join(RECORDS);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let records = record::read(&text, &path.display().to_string()).map_err(|problems| problems[0].to_string())?;
+        Ok(metrics::summarise(&records, sample_every))
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = fs::read(path).map_err(|error| failed(&error))?;
+    serde_json::from_slice(&text).map_err(|error| failed(&error))
+}
