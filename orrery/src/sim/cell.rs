@@ -1,6 +1,7 @@
 //! Runs one cell of a study and writes its files. The manifest is written last, so a cell with one has finished.
 
 use crate::sim::policy;
+use crate::sim::results::{Finished, MANIFEST, RECORDS};
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::rng::Random;
@@ -22,9 +23,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
-
-pub const MANIFEST: &str = "manifest.json";
-pub const RECORDS: &str = "events.jsonl";
 
 /// Options of the hidden `orrery sim cell`.
 #[derive(Args, Clone, Debug)]
@@ -62,13 +60,12 @@ impl Prepared {
         let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, configuration.as_ref());
         Ok(Self { machines, arrivals, configuration, manifest })
     }
+}
 
-    /// True if the folder has the results of this very cell.
-    pub fn is_finished(&self, folder: &Path) -> bool {
-        let read = fs::read(folder.join(MANIFEST)).ok();
-        let finished = read.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
-        finished.is_some_and(|finished| self.manifest.is_same_run(&finished))
-    }
+/// True if the results have this very cell. Its nodes and pods are drawn only if there is a manifest to compare with.
+pub fn is_finished(file: &StudyFile, cell: &Cell<'_>, out: &Path) -> Result<bool, Vec<String>> {
+    let Ok(finished) = Finished::open(out.join(cell.to_string())) else { return Ok(false) };
+    Ok(Prepared::new(file, cell)?.manifest.is_same_run(&finished.manifest))
 }
 
 /// Runs a cell. Progress goes to standard output, for the process that has started this one.

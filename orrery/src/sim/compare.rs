@@ -70,9 +70,9 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
 /// Writes `report.html` and `comparisons.csv` of a study whose cells have all finished. Its first policy is the baseline.
 pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
     let study = &file.study;
-    let names: BTreeSet<String> = study.cells().iter().map(ToString::to_string).collect();
-    let mut cells = results::find(out)?;
-    cells.retain(|cell| names.contains(&cell.manifest.cell()));
+    let cells = study.cells();
+    let cells = cells.iter().map(|cell| Finished::open(out.join(cell.to_string())));
+    let cells: Vec<Finished> = cells.collect::<Result<_, _>>()?;
     let outcome = |cell: &Finished| -> Result<Outcome, String> {
         let summary = cell.summary(file.sample_every())?;
         let manifest = &cell.manifest;

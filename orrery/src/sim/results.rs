@@ -1,6 +1,5 @@
 //! The finished cells of a study, as they lie on disk.
 
-use crate::sim::cell::{MANIFEST, RECORDS};
 use experiments::compare::Run;
 use experiments::manifest::Manifest;
 use experiments::metrics::{self, Summary, Values};
@@ -10,6 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Written last: a cell with one has finished.
+pub const MANIFEST: &str = "manifest.json";
+pub const RECORDS: &str = "events.jsonl";
 const METRICS: &str = "metrics.json";
 
 /// A cell with a manifest.
@@ -29,7 +31,7 @@ pub fn find(folder: &Path) -> Result<Vec<Finished>, String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name == MANIFEST) {
-                found.push(Finished { manifest: read(&path)?, folder: folder.clone() });
+                found.push(Finished::open(folder.clone())?);
             }
         }
     }
@@ -38,6 +40,11 @@ pub fn find(folder: &Path) -> Result<Vec<Finished>, String> {
 }
 
 impl Finished {
+    /// Reads the manifest of a cell in its folder.
+    pub fn open(folder: PathBuf) -> Result<Self, String> {
+        Ok(Self { manifest: read(&folder.join(MANIFEST))?, folder })
+    }
+
     /// Reads the values of the metrics.
     pub fn run(&self) -> Result<Run, String> {
         let values: Values = read(&self.folder.join(METRICS))?;

@@ -1,6 +1,6 @@
 //! `orrery sim run`: runs the cells of a study that have not finished yet, several at a time.
 
-use crate::sim::cell::Prepared;
+use crate::sim::cell;
 use crate::sim::compare;
 use crate::sim::study_file::StudyFile;
 use clap::Args;
@@ -77,8 +77,7 @@ pub async fn run(options: Options, env: Env) -> Result<(), Error> {
     let cells = file.study.cells();
     let mut waiting = Vec::new();
     for cell in &cells {
-        let prepared = Prepared::new(&file, cell).map_err(report)?;
-        if !prepared.is_finished(&out.join(cell.to_string())) {
+        if !cell::is_finished(&file, cell, &out).map_err(report)? {
             waiting.push(cell.to_string());
         }
     }

@@ -73,11 +73,6 @@ impl Manifest {
         }
     }
 
-    /// Returns the name of the cell.
-    pub fn cell(&self) -> String {
-        format!("{}/{}/seed-{}", self.setting, self.policy, self.seed)
-    }
-
     /// Notes a file that was written.
     pub fn add(&mut self, name: &str, bytes: &[u8]) {
         self.files.insert(name.to_owned(), hash(bytes));
