@@ -6,6 +6,7 @@ use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::rng::Random;
 use experiments::compare::{self, Comparison, LEVEL, Run};
+use experiments::draw::Draw;
 use experiments::output::report::{self, Outcome};
 use experiments::output::tables;
 use std::collections::BTreeSet;
@@ -110,6 +111,9 @@ fn runs(cells: &[Finished]) -> Result<Vec<Run>, Vec<String>> {
 }
 
 fn compare(runs: &[Run], policy: &str, baseline: &str, metrics: &[String]) -> Result<Vec<Comparison>, Vec<String>> {
-    let random = Random::from_seed(BOOTSTRAP_SEED, "bootstrap");
-    compare::compare(runs, policy, baseline, metrics, &mut || random.u64())
+    let draws = || -> Box<dyn Draw> {
+        let random = Random::from_seed(BOOTSTRAP_SEED, "bootstrap");
+        Box::new(move || random.u64())
+    };
+    compare::compare(runs, policy, baseline, metrics, &draws)
 }
