@@ -9,6 +9,7 @@ pub mod cell;
 pub mod results;
 pub mod compare;
 pub mod run;
+pub mod import;
 
 use clap::{Args, Subcommand};
 use component_base::lifecycle::run_main;
@@ -40,6 +41,8 @@ pub enum Command {
     Compare(compare::Options),
     /// Check a study and every file that it names
     Check { study: PathBuf },
+    /// Make a workload of an audit log, or of what kubectl has watched
+    Import(import::Options),
     /// Write the JSON Schema of studies
     Schema,
     /// Run one cell of a study; `run` starts a process for each
@@ -54,6 +57,7 @@ pub fn main(options: Options) -> ExitCode {
         Command::Init { file } => ended(init(&file).map(|()| format!("{} is written", file.display()))),
         Command::Compare(options) => ended(compare::run(&options)),
         Command::Check { study } => ended(check(&study)),
+        Command::Import(options) => ended(import::run(&options)),
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
         Command::Cell(options) => ended(cell::run(&options)),
     }

@@ -2,7 +2,7 @@
 //! them. Pure but for `files`: a study and a seed give the same bytes on every machine.
 //!
 //! The modules stand in reading order. `study` says what to run. `cluster` and `workload` turn its words into nodes and pods,
-//! which an engine runs. The engine writes a `record` for each thing that happens. `metrics` computes numbers from records
+//! which an engine runs; `recording` makes a workload of what a real cluster did. The engine writes a `record` for each thing that happens. `metrics` computes numbers from records
 //! alone, `compare` says which differences between policies are real, and `output` writes the files of a run.
 
 pub mod problem;
@@ -16,6 +16,7 @@ pub mod study;
 mod listing;
 pub mod cluster;
 pub mod workload;
+pub mod recording;
 pub mod sources;
 pub mod record;
 pub mod manifest;

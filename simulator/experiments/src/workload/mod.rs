@@ -9,6 +9,7 @@ mod generator;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use kubectl::{Stripped, anew, finished, keep_duration};
 pub use pod::{GANG, USER};
 
 use crate::amounts::Amounts;

@@ -14,7 +14,7 @@ pub const USER: &str = "orrery.dev/user";
 /// Label with the gang that a pod belongs to, and annotation with the number of its pods.
 pub const GANG: &str = "orrery.dev/gang";
 /// Annotation with the time that the containers run, which simulated nodes read.
-const RUN_FOR: &str = "orrery.dev/run-for";
+pub(crate) const RUN_FOR: &str = "orrery.dev/run-for";
 
 /// What a pod is made of.
 #[derive(Clone, Debug, Default)]
