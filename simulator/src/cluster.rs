@@ -6,15 +6,18 @@ use super::part::Part;
 use super::violations::Violations;
 use super::wire::Wire;
 use apiserver::config::{Config, RequestLog, StoreKind};
+use apiserver::runtime_config::ApiSwitch;
 use client::Client;
 use component_base::env::{ClockError, Env};
 use component_base::network::{Network, Registry};
-use component_base::options;
+use component_base::options::feature_gates::GateValues;
+use component_base::options::{self, OriginalFlags};
 use controller_base::cloud_options::CloudAccess;
 use jiff::SignedDuration;
 use kubelet_sim::config::CloudProvider;
 use kubelet_sim::template::NodeTemplate;
 use parking_lot::Mutex;
+use scheduler::framework::Features;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -46,6 +49,8 @@ pub struct Layout {
     pub devices: u32,
     /// Whether the nodes are machines of a simulated cloud.
     pub has_cloud: bool,
+    /// Whether the gates of PodGroups are on.
+    pub has_gangs: bool,
 }
 
 impl Layout {
@@ -53,6 +58,18 @@ impl Layout {
     pub fn parts(self) -> Vec<Part> {
         let cloud = self.has_cloud.then_some(Part::CloudControllerManager);
         std::iter::once(Part::ApiServer).chain(Part::CLIENTS).chain(cloud).collect()
+    }
+
+    /// Returns the gates that are on besides Kubernetes' defaults.
+    fn gates(self) -> GateValues {
+        let gates: &[&str] = if self.has_gangs { &["GenericWorkload", "GangScheduling"] } else { &[] };
+        gates.iter().map(|gate| ((*gate).to_owned(), true)).collect()
+    }
+
+    /// Returns the switches of the API that serve the kinds of these gates.
+    fn api_switches(self) -> Vec<ApiSwitch> {
+        let switch = self.has_gangs.then(|| "scheduling.k8s.io/v1alpha2=true".parse());
+        switch.into_iter().map(|switch| switch.expect("the switch is well-formed")).collect()
     }
 
     /// Returns the templates of the nodes; none for nodes without devices.
@@ -214,7 +231,8 @@ impl Cluster {
             Part::ApiServer => self.launch_apiserver(&env),
             Part::ControllerManager => {
                 let root_ca_pem = Some(keys::authority_pem());
-                let mut settings = controller_manager::Settings { root_ca_pem, ..Default::default() };
+                let feature_gates = self.layout.gates();
+                let mut settings = controller_manager::Settings { root_ca_pem, feature_gates, ..Default::default() };
                 if self.layout.nodes >= LARGE {
                     settings.endpoints.endpoint_updates_batch_period = BATCH;
                     settings.endpoints.endpointslice_updates_batch_period = BATCH;
@@ -222,7 +240,8 @@ impl Cluster {
                 self.run(part, &env, controller_manager::run_with(self.client_of(&env, part), settings, env.clone()))
             }
             Part::Scheduler => {
-                let settings = scheduler::Settings::default();
+                let mut settings = scheduler::Settings::default();
+                settings.configuration = settings.configuration.with_features(Features::of(&self.layout.gates()));
                 self.run(part, &env, scheduler::run_with(self.client_of(&env, part), settings, env.clone()))
             }
             Part::Nodes => {
@@ -258,6 +277,8 @@ impl Cluster {
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
             request_log: Some(self.log.clone()),
+            original: OriginalFlags::of_gates(self.layout.gates()),
+            runtime_config: self.layout.api_switches(),
             ..Config::default()
         };
         let server = apiserver::service_on(config, env.clone(), self.storage.clone());

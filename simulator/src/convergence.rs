@@ -7,6 +7,7 @@ mod daemons;
 mod limits;
 mod service_cidrs;
 mod devices;
+mod gangs;
 pub mod cloud;
 
 use jiff::{SignedDuration, Timestamp};
@@ -50,7 +51,7 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
         }
         match kind {
             "pods" => {
-                pod(object, &mut reasons);
+                pod(object, objects, &mut reasons);
                 attachments::pod(object, objects, &mut reasons);
             }
             "volumeattachments" => attachments::attachment(object, objects, &mut reasons),
@@ -61,6 +62,7 @@ pub fn unconverged(objects: &Objects, now: Timestamp) -> Vec<Unconverged> {
             "statefulsets" => stateful_set(object, objects, &mut reasons),
             "daemonsets" => daemons::check(object, objects, &mut reasons),
             "jobs" => job(object, &mut reasons),
+            "podgroups" => gangs::check(object, objects, &mut reasons),
             "resourceclaims" => devices::claim(object, objects, &mut reasons),
             "resourcequotas" => limits::quota(object, objects, &mut reasons),
             "poddisruptionbudgets" => limits::budget(object, objects, &mut reasons),
@@ -152,8 +154,8 @@ fn any(object: &Value, objects: &Objects, reasons: &mut Vec<String>) {
     }
 }
 
-fn pod(pod: &Value, reasons: &mut Vec<String>) {
-    if has_ended(pod) {
+fn pod(pod: &Value, objects: &Objects, reasons: &mut Vec<String>) {
+    if has_ended(pod) || gangs::waits_for_members(pod, objects) {
         return;
     }
     if text(pod, "/spec/nodeName").is_empty() {

@@ -3,17 +3,19 @@
 //! A story creates, changes and deletes a few objects, and waits for the result of each step. However often a component is
 //! killed meanwhile, each step is completed, the cluster comes to rest, and no invariant is violated.
 
+use super::cluster::Layout;
 use super::crash_points::CrashPoint;
 use super::metrics_source::MetricsSource;
 use super::scenario::{available, roll_out};
-use super::user::{self, User};
+use super::user::{self, Gang, User};
 use super::{Run, Simulation};
 use client::Propagation;
 use proto::gvk::Gvr;
 use serde_json::{Value, json};
 
 /// The names of the stories.
-pub const STORIES: [&str; 7] = ["deployment", "stateful-set", "daemon-set", "job", "claim", "autoscaler", "namespace"];
+pub const STORIES: [&str; 8] =
+    ["deployment", "stateful-set", "daemon-set", "job", "claim", "autoscaler", "namespace", "gang"];
 const NODES: u32 = 2;
 const PODS: (&str, &str) = ("", "pods");
 const DEPLOYMENTS: (&str, &str) = ("apps", "deployments");
@@ -23,7 +25,11 @@ const DAEMON_SETS: (&str, &str) = ("apps", "daemonsets");
 /// Runs a story, with a kill at one point, or without. Returns `None` if there is no such story.
 pub fn run(story: &str, seed: u64, point: Option<CrashPoint>) -> Option<Run<()>> {
     let story = STORIES.into_iter().find(|name| *name == story)?;
-    Some(Simulation::run_whole(seed, NODES, async |simulation| {
+    let layout = match story {
+        "gang" => Layout { nodes: NODES, devices: user::DEVICES, has_gangs: true, ..Layout::default() },
+        _ => Layout { nodes: NODES, ..Layout::default() },
+    };
+    Some(Simulation::run_layout(seed, layout, async |simulation| {
         simulation.wire.crash_at(point);
         play(story, simulation).await;
         simulation.converges().await;
@@ -46,6 +52,7 @@ async fn play(story: &str, simulation: &Simulation) {
         "job" => teller.job().await,
         "claim" => teller.claim().await,
         "autoscaler" => teller.autoscaler().await,
+        "gang" => teller.gang().await,
         _ => teller.namespace().await,
     }
 }
@@ -166,6 +173,40 @@ impl Teller<'_> {
         available(self.simulation, "web", 3).await;
         self.simulation.metrics.set("load", "10");
         available(self.simulation, "web", 1).await;
+    }
+
+    /// One gang runs, with devices and a volume that is bound together with its pod. Another waits for its nodes.
+    async fn gang(&self) {
+        let gang = |name: &str, pods: usize| Gang { name: name.to_owned(), min_count: pods, pods, run_for: None };
+        let (first, second) = (gang("first", 3), gang("second", 2));
+        let mut class = user::storage_class();
+        class["volumeBindingMode"] = json!("WaitForFirstConsumer");
+        self.user.create_any(&class).await;
+        self.user.create_any(&in_default(user::claim("data", "disks"))).await;
+        for object in Gang::prerequisites() {
+            self.user.create_any(&object).await;
+        }
+        self.user.create_any(&first.group()).await;
+        let mut with_volume = first.pod(0);
+        with_volume["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        self.user.create_any(&with_volume).await;
+        self.user.create_gang(&first).await;
+        let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+        for number in 0..first.pods {
+            self.until(PODS, &first.pod_name(number), "runs", runs).await;
+        }
+        self.user.create_gang(&second).await;
+        let waits = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+        for number in 0..second.pods {
+            self.until(PODS, &second.pod_name(number), "waits", waits).await;
+        }
+        self.user.delete_gang(&first).await;
+        for number in 0..second.pods {
+            self.until(PODS, &second.pod_name(number), "runs", runs).await;
+        }
+        self.user.delete_gang(&second).await;
+        self.until(PODS, &second.pod_name(0), "is gone", Value::is_null).await;
+        self.delete(("", "persistentvolumeclaims"), "data").await;
     }
 
     async fn namespace(&self) {

@@ -18,6 +18,7 @@ mod quotas;
 mod budgets;
 pub mod load_balancers;
 mod claims;
+mod devices;
 mod fields;
 
 use super::controller_caches::ControllerState;
@@ -93,6 +94,7 @@ impl Safety {
             Box::<quotas::Quotas>::default(),
             Box::<budgets::Budgets>::default(),
             Box::<claims::Claims>::default(),
+            Box::<devices::Devices>::default(),
         ];
         rules.extend(of_cloud);
         Self { violations: violations.clone(), rules }

@@ -7,7 +7,7 @@ use super::error_states;
 use super::faults::FaultProfile;
 use super::stories;
 use super::user::{self, User};
-use super::{LAST_WRITES, Run, Simulation};
+use super::{LAST_WRITES, Run, Simulation, ready_nodes};
 use client::{Client, ListOptions};
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use proto::kinds::api::core::v1::Pod;
@@ -43,6 +43,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "limits", run: limits },
     Scenario { name: "service-cidrs", run: service_cidrs },
     Scenario { name: "devices", run: devices },
+    Scenario { name: "gangs", run: gangs },
     Scenario { name: "cloud", run: cloud },
     Scenario { name: "clocks", run: clocks },
     Scenario { name: "quiet-hour", run: quiet_hour },
@@ -194,6 +195,21 @@ fn service_cidrs(seed: u64) -> Run<()> {
 fn devices(seed: u64) -> Run<()> {
     let layout = Layout { nodes: 2, devices: user::DEVICES, ..Layout::default() };
     endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_devices(FAULT_PHASE).await)
+}
+
+/// A user works on gangs under all faults. Afterwards gangs contend for the nodes, and each of them runs.
+fn gangs(seed: u64) -> Run<()> {
+    let layout = Layout { nodes: 3, devices: user::DEVICES, has_gangs: true, ..Layout::default() };
+    Simulation::run_layout(seed, layout, async |simulation| {
+        let user = User::new(simulation, layout.nodes);
+        futures::join!(
+            user.work_on_gangs(FAULT_PHASE),
+            simulation.inject_faults(all_faults(layout.nodes), FAULT_PHASE)
+        );
+        simulation.until("all nodes are ready", async |client| ready_nodes(client).await == layout.nodes).await;
+        user.let_gangs_contend().await;
+        comes_to_rest(simulation, QUIET_FOR_ONE_KIND).await;
+    })
 }
 
 /// A user works in a cluster on a cloud, under all faults of both.

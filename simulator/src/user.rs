@@ -7,8 +7,10 @@ mod service_cidrs;
 mod devices;
 mod cloud;
 mod deadlines;
+mod gangs;
 
 pub use devices::DEVICES;
+pub use gangs::Gang;
 pub use scaled_and_attached::{autoscaler, pod_with_claim};
 pub use service_cidrs::service_cidr;
 
@@ -302,7 +304,7 @@ impl<'a> User<'a> {
         let mut object = object.clone();
         let (group, version) = split_api_version(object["apiVersion"].as_str().unwrap_or_default());
         let kind = object["kind"].as_str().unwrap_or_default();
-        let target = Catalogue::builtin().by_gvk(&Gvk::new(group, version, kind)).expect("a kind of Kubernetes");
+        let target = Catalogue::complete().by_gvk(&Gvk::new(group, version, kind)).expect("a kind of Kubernetes");
         if let Some(metadata) = object["metadata"].as_object_mut().filter(|_| !target.row.is_namespaced()) {
             metadata.remove("namespace");
         }

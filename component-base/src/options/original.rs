@@ -79,6 +79,11 @@ impl<O: Original> Default for OriginalFlags<O> {
 }
 
 impl<O: Original> OriginalFlags<O> {
+    /// Returns the flags of a command line that gives nothing but these feature gates.
+    pub fn of_gates(gates: feature_gates::GateValues) -> Self {
+        Self { gates, ..Self::default() }
+    }
+
     /// Returns a line for each flag and each feature gate that was given and has no effect.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let flags = self.without_effect.iter();

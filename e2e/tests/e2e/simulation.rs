@@ -66,12 +66,17 @@ fn pods_of_stateful_sets_keep_their_order_under_faults() {
 }
 
 /// Scenarios of one kind of object each, with a seed, and lines that the log must have.
-const KINDS: [(&str, u64, &[&str]); 6] = [
+const KINDS: [(&str, u64, &[&str]); 7] = [
     ("limits", 1, &["simulation: the user may not evict: ", "exceeded quota: quota", "/eviction 201"]),
     ("devices", 2, &["device-taint-eviction-controller delete", "resource-claim-controller update"]),
     ("cloud", 2, &["simulation: the machine node-", "service-controller patch", "fault_rate: 0.2"]),
     ("scaled-and-attached", 1, &["horizontal-pod-autoscaler update", "attachdetach-controller create"]),
     ("service-cidrs", 1, &["service-cidrs-controller patch", "failed to allocate"]),
+    (
+        "gangs",
+        1,
+        &["kubernetes-admin create /apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups 201", "/binding 201"],
+    ),
     ("clocks", 4, &["simulation: the clock of controller-manager is wrong", "cronjob-controller create"]),
 ];
 
@@ -142,8 +147,13 @@ fn error_states_are_told_and_cause_no_hot_loop() {
 }
 
 /// Crash points of short stories; `cargo xtask soak --every-write --scenario job` tries all of one story.
-const CRASH_POINTS: [(&str, &str); 4] =
-    [("deployment", "after-7"), ("job", "before-9"), ("claim", "after-12"), ("autoscaler", "after-9")];
+const CRASH_POINTS: [(&str, &str); 5] = [
+    ("deployment", "after-7"),
+    ("job", "before-9"),
+    ("claim", "after-12"),
+    ("autoscaler", "after-9"),
+    ("gang", "after-30"),
+];
 
 /// A component that is killed right before or right after a write leaves nothing half done.
 #[test]

@@ -18,6 +18,9 @@ pub fn claim(claim: &Value, objects: &Objects, reasons: &mut Vec<String>) {
             Some(pod) if is_tainted(claim, objects) => {
                 reasons.push(format!("has a tainted device, and {} uses it", text(pod, "/metadata/name")));
             }
+            Some(pod) if text(pod, "/spec/nodeName").is_empty() => {
+                reasons.push(format!("is reserved for {name}, which has no node"));
+            }
             Some(_) => {}
         }
     }

@@ -2,7 +2,9 @@
 
 use proto::meta::quantity::Quantity;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -172,6 +174,26 @@ pub struct ResourceClaim {
 pub struct ResourceClaimStatus {
     pub allocation: serde_json::Value,
     pub reserved_for: Vec<Consumer>,
+}
+
+/// A device by its driver, pool and name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AllocatedDevice([String; 3]);
+
+impl fmt::Display for AllocatedDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("/"))
+    }
+}
+
+impl ResourceClaimStatus {
+    /// Returns the devices of the allocation.
+    pub fn devices(&self) -> Vec<AllocatedDevice> {
+        let results = self.allocation.pointer("/devices/results").and_then(Value::as_array);
+        let text = |result: &Value, field: &str| result[field].as_str().unwrap_or_default().to_owned();
+        let device = |result: &Value| AllocatedDevice(["driver", "pool", "device"].map(|field| text(result, field)));
+        results.into_iter().flatten().map(device).collect()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
