@@ -19,6 +19,9 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
             Err(why) => errors.push(format!("initializing plugin {name:?}: {why}")),
         }
     }
+    let everywhere = configuration.plugins.multi_point.enabled.iter().map(|plugin| plugin.name.as_str());
+    let unknown = everywhere.filter(|name| registry.get(name).is_none());
+    errors.extend(unknown.map(|name| missing(Point::PreFilter, name)));
     let mut order = Order { plugins: &configuration.plugins, made: &made, errors };
     let mut profile = Profile {
         scheduler_name: configuration.scheduler_name.clone(),
@@ -85,8 +88,7 @@ impl Order<'_> {
         match names(point, self.plugins.at(point), &self.plugins.multi_point, implements) {
             Ok(names) => names.into_iter().filter_map(|name| part(self.made.get(name)?).clone()).collect(),
             Err(why) => {
-                // A plugin that nobody has made is missing at each extension point.
-                self.errors.extend((!self.errors.contains(&why)).then_some(why));
+                self.errors.push(why);
                 Vec::new()
             }
         }
@@ -101,12 +103,17 @@ impl Order<'_> {
     }
 }
 
+/// Returns the error of a plugin that does not exist. One of `multiPoint` is missed at the first extension point.
+fn missing(point: Point, name: &str) -> String {
+    format!("{point:?}Plugin {name:?} does not exist")
+}
+
 /// Returns the names of the plugins of one extension point in order:
 /// 1. plugins of `multiPoint` that the extension point names too, in the extension point's order;
 /// 2. other plugins of `multiPoint`, unless the extension point disables them;
 /// 3. other plugins of the extension point.
 ///
-/// `implements` returns `None` for a plugin that does not exist.
+/// `implements` returns `None` for a plugin that does not exist, or that could not be made.
 fn names<'a>(
     point: Point,
     own: &'a PluginSet,
@@ -118,7 +125,7 @@ fn names<'a>(
     for plugin in &own.enabled {
         let name = plugin.name.as_str();
         match implements(name) {
-            None => return Err(format!("plugin {name:?} does not exist")),
+            None => return Err(missing(point, name)),
             Some(false) => return Err(format!("plugin {name:?} does not extend {point:?}Plugin plugin")),
             Some(true) if specific.contains(&name) => return Err(twice(name)),
             Some(true) => specific.push(name),
@@ -131,9 +138,8 @@ fn names<'a>(
     for plugin in &multi.enabled {
         let name = plugin.name.as_str();
         match implements(name) {
-            None => return Err(format!("plugin {name:?} does not exist")),
             Some(true) if !own.disables(name) => {}
-            Some(_) => continue,
+            _ => continue,
         }
         if specific.contains(&name) {
             overriding.push(name);
@@ -187,8 +193,7 @@ mod tests {
     #[test]
     fn impossible_lists_are_refused() {
         for (own, multi, expected) in [
-            ("X", "A", r#"plugin "X" does not exist"#),
-            ("", "X", r#"plugin "X" does not exist"#),
+            ("X", "A", r#"ScorePlugin "X" does not exist"#),
             ("D", "A", r#"plugin "D" does not extend ScorePlugin plugin"#),
             ("A A", "B", r#"plugin "A" already registered as "ScorePlugin""#),
             ("", "A A", r#"plugin "A" already registered as "ScorePlugin""#),
@@ -196,5 +201,22 @@ mod tests {
             let error = order(&json!({"enabled": enabled(own)}), &json!({"enabled": enabled(multi)})).unwrap_err();
             assert_eq!(error, expected);
         }
+    }
+    #[test]
+    fn a_plugin_that_does_not_exist_is_missed_where_it_is_named() {
+        let plugins = json!({
+            "multiPoint": {"enabled": enabled("X")}, "score": {"enabled": enabled("Y")}, "bind": {"enabled": enabled("Y")},
+        });
+        let plugins = serde_json::from_value(plugins).unwrap();
+        let configuration = ProfileConfiguration { plugins, ..ProfileConfiguration::default() };
+        let errors = assemble(&configuration, &Registry::default()).err().unwrap();
+        let expected = [
+            r#"PreFilterPlugin "X" does not exist"#,
+            r#"BindPlugin "Y" does not exist"#,
+            r#"ScorePlugin "Y" does not exist"#,
+            r#"only one queue sort plugin required for profile with scheduler name "", but got 0"#,
+            r#"at least one bind plugin is needed for profile with scheduler name """#,
+        ];
+        assert_eq!(errors, expected);
     }
 }

@@ -165,11 +165,21 @@ impl Configuration {
         }
     }
 
-    /// Returns the fields that were given and have no effect.
+    /// Returns the fields that ask for something that this scheduler does not do.
+    ///
+    /// Deviation: nodes are judged by one thread, whatever `parallelism` says. A scheduler fills its caches when it begins to
+    /// lead, as with `delayCacheUntilActive: true`. There are no pages of Go's profiles.
     pub fn without_effect(fields: &BTreeMap<&'static str, Value>) -> impl Iterator<Item = &'static str> {
-        let ignored = ["parallelism", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling"];
-        let given = ignored.into_iter().filter(|name| fields.contains_key(name));
-        given.collect::<Vec<_>>().into_iter()
+        let ignored = [
+            ("parallelism", None),
+            ("delayCacheUntilActive", Some(true)),
+            ("enableProfiling", Some(false)),
+            ("enableContentionProfiling", Some(false)),
+        ];
+        let is_done = |(name, done): &(&str, Option<bool>)| fields.get(name).and_then(Value::as_bool) == *done;
+        let given = ignored.into_iter().filter(|(name, _)| fields.contains_key(name));
+        let asked = given.filter(|field| field.1.is_none() || !is_done(field)).map(|(name, _)| name);
+        asked.collect::<Vec<_>>().into_iter()
     }
 }
 

@@ -108,6 +108,13 @@ fn everything_that_is_wrong_is_said_at_once() {
 
 #[test]
 fn fields_without_effect_are_named() {
-    let fields = BTreeMap::from([("parallelism", json!(4)), ("podMaxBackoffSeconds", json!(9))]);
+    let named = |value: bool| {
+        let fields = ["delayCacheUntilActive", "enableProfiling", "enableContentionProfiling", "podMaxBackoffSeconds"];
+        let fields: BTreeMap<_, _> = fields.into_iter().map(|name| (name, json!(value))).collect();
+        Configuration::without_effect(&fields).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(named(true), "enableProfiling enableContentionProfiling");
+    assert_eq!(named(false), "delayCacheUntilActive");
+    let fields = BTreeMap::from([("parallelism", json!(4))]);
     assert_eq!(Configuration::without_effect(&fields).collect::<Vec<_>>(), ["parallelism"]);
 }

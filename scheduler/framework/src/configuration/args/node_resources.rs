@@ -108,6 +108,7 @@ impl ScoringStrategy {
                 errors.push(FieldError::invalid(path, &json!(resource.weight), why));
             }
         }
+        // Deviation: `RequestedToCapacityRatio` without a shape is refused. Kubernetes lets it pass and then crashes.
         match &self.requested_to_capacity_ratio {
             Some(ratio) => ratio.shape.validate(&format!("{path}.shape"), errors),
             None if self.kind == REQUESTED_TO_CAPACITY_RATIO => {
