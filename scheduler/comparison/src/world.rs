@@ -82,6 +82,13 @@ fn drivers() -> Vec<Value> {
     vec![json!({"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": true}})]
 }
 
+/// Returns the class of all devices, and one that backs a resource of pods.
+fn device_classes(is_backed: bool) -> Vec<Value> {
+    let backing = json!({"metadata": {"name": "backing"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    let all = json!({"metadata": {"name": "gpu"}, "spec": {}});
+    if is_backed { vec![all, backing] } else { vec![all] }
+}
+
 fn claim(number: usize) -> impl Strategy<Value = Value> {
     let kind = one_of(&["bound", "bound", "made", "made", "local", "local", "local", "soon", "lost", "selected"]);
     let modes = one_of(&["ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"]);
@@ -304,9 +311,10 @@ fn several<S: Strategy<Value = Value>>(count: usize, of: fn(usize) -> S) -> impl
 pub fn world() -> impl Strategy<Value = World> {
     let storage = (several(7, claim), several(6, volume), several(5, csi_node), several(2, capacity));
     let attachments = prop::collection::vec((0..6_u8, 0..5_u8), 0..3);
-    let devices = (several(5, slice), several(4, device_claim));
+    let devices = (several(5, slice), several(4, device_claim), prop::bool::ANY);
     (storage, attachments, devices, several(2, budget), profile()).prop_map(
-        |((claims, volumes, csi_nodes, capacities), attachments, (slices, device_claims), budgets, profile)| {
+        |((claims, volumes, csi_nodes, capacities), attachments, devices, budgets, profile)| {
+            let (slices, device_claims, is_backed) = devices;
             let attachment = |(number, (volume, node)): (usize, (u8, u8))| {
                 json!({"metadata": {"name": format!("a{number}")}, "spec": {"attacher": "disks.example.com",
                     "nodeName": format!("n{node}"), "source": {"persistentVolumeName": format!("v{volume}")}}})
@@ -317,7 +325,7 @@ pub fn world() -> impl Strategy<Value = World> {
                 replica_sets: replica_sets(),
                 classes: classes(),
                 drivers: drivers(),
-                device_classes: vec![json!({"metadata": {"name": "gpu"}, "spec": {}})],
+                device_classes: device_classes(is_backed),
                 claims,
                 volumes,
                 attachments,

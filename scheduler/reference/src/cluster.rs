@@ -78,6 +78,19 @@ impl Cluster {
         self.nodes.values().flat_map(|node| self.pods_on(node).map(|pod| (&**pod, &**node)))
     }
 
+    /// Returns the class that backs an extended resource: of several the newest, and then the first by name.
+    pub(crate) fn backing(&self, resource: &str) -> Option<&DeviceClass> {
+        let implicit = resource.strip_prefix("deviceclass.resource.kubernetes.io/");
+        let backs = |class: &&DeviceClass| {
+            class.spec.extended_resource_name.as_deref() == Some(resource) || implicit == Some(class.name())
+        };
+        let mut classes: Vec<&DeviceClass> = self.devices.classes.iter().map(|class| &**class).filter(backs).collect();
+        classes.sort_by_key(|class| class.name());
+        let age = |class: &&DeviceClass| class.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let newest = classes.iter().map(age).max()?;
+        classes.into_iter().find(|class| age(class) == newest)
+    }
+
     pub(crate) fn namespace_labels(&self, namespace: &str) -> Labels {
         self.namespaces.get(namespace).cloned().unwrap_or_default()
     }

@@ -1,5 +1,6 @@
 //! Devices: tries every choice of devices for the requests of a pod's claims.
 
+mod extended;
 mod world;
 
 use crate::nodes::{matches, to_highest};
@@ -18,7 +19,11 @@ const FIRST_ALTERNATIVE: i64 = 8;
 
 /// The claims of a pod.
 #[derive(Default)]
-pub struct Wanted<'a>(Vec<&'a ResourceClaim>);
+pub struct Wanted<'a> {
+    claims: Vec<&'a ResourceClaim>,
+    /// The pod, for the resources that classes back.
+    pod: Option<&'a Pod>,
+}
 
 /// Returns the names of the classes in a request, each with the name of its request.
 fn classes(request: &DeviceRequest) -> Vec<(String, &str)> {
@@ -35,9 +40,25 @@ fn requests(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceRequest> {
     claim.spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten())
 }
 
+/// Returns true if a driver has reported that it cannot make a device of the claim ready.
+fn has_failed(claim: &ResourceClaim) -> bool {
+    let devices = allocation(claim).into_iter().flat_map(|it| it.devices.iter());
+    let results = devices.flat_map(|it| it.results.iter().flatten());
+    let mut awaited = results.filter(|it| it.binding_conditions.as_ref().is_some_and(|all| !all.is_empty()));
+    let reports = |driver: &str, pool: &str, device: &str, condition: &str| {
+        let reports = claim.status.iter().flat_map(|status| status.devices.iter().flatten());
+        let mut reports = reports.filter(|it| it.driver == driver && it.pool == pool && it.device == device);
+        reports.any(|it| it.conditions.iter().flatten().any(|it| it.type_ == condition && it.status == "True"))
+    };
+    awaited.any(|it| {
+        let mut failures = it.binding_failure_conditions.iter().flatten();
+        failures.any(|condition| reports(&it.driver, &it.pool, &it.device, condition))
+    })
+}
+
 impl<'a> Wanted<'a> {
     /// Reads the claims of a pod, or returns why it can run nowhere.
-    pub fn of(cluster: &'a Cluster, pod: &Pod) -> Result<Self, Rejection> {
+    pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Result<Self, Rejection> {
         let refuse = |why: String| Rejection { plugin: NAME, reasons: vec![why], is_resolvable: false };
         let mut claims = Vec::new();
         for entry in entries(pod) {
@@ -74,22 +95,24 @@ impl<'a> Wanted<'a> {
                 return Err(refuse(format!("request {request}: device class {class} does not exist")));
             }
         }
-        Ok(Self(claims))
+        Ok(Self { claims, pod: Some(pod) })
     }
 
     fn pending(&self) -> Vec<&'a ResourceClaim> {
-        self.0.iter().copied().filter(|claim| allocation(claim).is_none()).collect()
+        self.claims.iter().copied().filter(|claim| allocation(claim).is_none()).collect()
     }
 
     /// Rejects a node on which the claims do not get devices, or cannot use those that they have.
     pub fn reject(&self, cluster: &Cluster, node: &Node) -> Option<Rejection> {
-        let pending = self.pending();
+        let extended = self.pod.and_then(|pod| extended::claim_on(cluster, pod, node));
+        let pending: Vec<&ResourceClaim> = self.pending().into_iter().chain(&extended).collect();
         if !pending.is_empty() && World::of(cluster, node).first_choice(&pending).is_none() {
             return Some(Rejection::unresolvable(NAME, "cannot allocate all claims"));
         }
-        let is_elsewhere =
-            |claim: &&&ResourceClaim| allocation(claim).is_some_and(|it| !matches(it.node_selector.as_ref(), node));
-        let is_elsewhere = self.0.iter().any(|claim| is_elsewhere(&claim));
+        let is_elsewhere = |claim: &&&ResourceClaim| {
+            allocation(claim).is_some_and(|it| !matches(it.node_selector.as_ref(), node)) || has_failed(claim)
+        };
+        let is_elsewhere = self.claims.iter().any(|claim| is_elsewhere(&claim));
         is_elsewhere.then(|| Rejection::unresolvable(NAME, "resourceclaim not available on the node"))
     }
 

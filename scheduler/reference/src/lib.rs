@@ -10,8 +10,8 @@
 //!   Cluster::check(pod, settings, &decision)   everything that is wrong with a decision
 //! ```
 //!
-//! Not there: extended resources that a DeviceClass backs, claims whose devices a driver cannot make ready in time, and the
-//! errors of expressions that fail. `Settings::unknown` names the plugins of a profile that the evaluator does not know.
+//! Not there: claims whose devices a driver does not make ready in time, because the evaluator has no clock, and the errors of
+//! expressions that fail. `Settings::unknown` names the plugins of a profile that the evaluator does not know.
 
 // What there is.
 mod cluster;

@@ -58,7 +58,7 @@ struct BalanceArgs {
     resources: Vec<Weighted>,
 }
 
-fn amounts(quantities: Option<&BTreeMap<String, WireQuantity>>) -> Amounts {
+pub fn amounts(quantities: Option<&BTreeMap<String, WireQuantity>>) -> Amounts {
     let amount = |(name, quantity): (&String, &WireQuantity)| {
         let quantity = Quantity::try_from(quantity).ok()?;
         Some((name.clone(), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
@@ -166,7 +166,7 @@ fn requests(pod: &Pod, assumed: &Amounts) -> Amounts {
     sum([&requests, &amounts(spec.overhead.as_ref())])
 }
 
-fn allocatable(node: &Node) -> Amounts {
+pub fn allocatable(node: &Node) -> Amounts {
     amounts(node.status.as_ref().and_then(|s| s.allocatable.as_ref()))
 }
 
@@ -197,7 +197,10 @@ impl Cluster {
             None => false,
         };
         let first = ["cpu", "memory", "ephemeral-storage"];
-        let others = wanted.keys().map(String::as_str).filter(|name| !first.contains(name) && !is_ignored(name));
+        let has_devices = settings.pre_filters.iter().any(|plugin| plugin == "DynamicResources");
+        let is_backed = |name: &str| has_devices && get(&all, name) == 0 && self.backing(name).is_some();
+        let others = wanted.keys().map(String::as_str);
+        let others = others.filter(|name| !first.contains(name) && !is_ignored(name) && !is_backed(name));
         for name in first.into_iter().chain(others) {
             let (wanted, all) = (get(&wanted, name), get(&all, name));
             if wanted > 0 && wanted > all - get(&used, name) {

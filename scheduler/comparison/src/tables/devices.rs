@@ -189,3 +189,28 @@ fn shares_and_partitions() {
         tiny.check_feasible(&[(says, using(&["c"]), expected)]);
     }
 }
+
+/// The documentation: extended resources of a DeviceClass. A node that has the resource of a device plugin is asked as ever.
+#[test]
+fn a_class_backs_an_extended_resource() {
+    let requesting = |amount: &str| json!({"requests": {"example.com/gpu": amount}});
+    let asking =
+        |amount: &str| pod(json!({"containers": [{"name": "c", "image": "i", "resources": requesting(amount)}]}));
+    let mut tiny = three_nodes(vec![allocated(claim("taken", &[exactly("r", json!({}))]), "n1", "g1")]);
+    tiny.nodes.push(("n4", node("a", json!({"status": {"allocatable": {"example.com/gpu": "2"}}}))));
+    tiny.check_feasible(&[("without a class, only a device plugin has it", asking("1"), "n4")]);
+    tiny.world
+        .device_classes
+        .push(json!({"metadata": {"name": "back"}, "spec": {"extendedResourceName": "example.com/gpu"}}));
+    tiny.check_feasible(&[
+        ("free devices without taints stand for it", asking("1"), "n1 n2 n4"),
+        ("not two of them", asking("2"), "n4"),
+        ("nobody has three", asking("3"), ""),
+    ]);
+    let init = |amount: &str| json!({"name": "i", "image": "i", "resources": requesting(amount)});
+    let mut with_init = asking("1");
+    with_init["spec"]["initContainers"] = json!([init("1")]);
+    tiny.check_feasible(&[("an init container uses the devices of later ones", with_init.clone(), "n1 n2 n4")]);
+    with_init["spec"]["initContainers"] = json!([init("2")]);
+    tiny.check_feasible(&[("and has to find what it needs beyond them", with_init, "n4")]);
+}
