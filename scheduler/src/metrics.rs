@@ -57,6 +57,7 @@ pub struct SchedulerMetrics {
     algorithm_seconds: Histograms,
     sli_seconds: Histograms,
     pod_attempts: Histograms,
+    scheduled_after_flush: Counters,
     point_seconds: Histograms,
     plugin_seconds: Histograms,
     preemption_attempts: Counters,
@@ -124,6 +125,11 @@ impl SchedulerMetrics {
                 "scheduler_pod_scheduling_attempts",
                 "[STABLE] Number of attempts to successfully schedule a pod.",
                 ATTEMPTS,
+            ),
+            scheduled_after_flush: metrics.counters(
+                "scheduler_pod_scheduled_after_flush_total",
+                "[ALPHA] Number of pods that were successfully scheduled after being flushed from unschedulablePods due to \
+                 timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
             ),
             point_seconds: histograms(
                 "scheduler_framework_extension_point_duration_seconds",
@@ -238,6 +244,11 @@ impl SchedulerMetrics {
             };
             self.sli_seconds.get_or_create(&labels([("attempts", &attempts)])).observe(first.as_secs_f64());
         }
+    }
+
+    /// Counts a pod that no event has woken, but the time limit of unschedulable pods, and that was scheduled then.
+    pub fn scheduled_after_flush(&self) {
+        self.scheduled_after_flush.get_or_create(&vec![]).inc();
     }
 
     /// Counts a run of the PostFilter plugins. `victims` is above zero if a node was nominated.

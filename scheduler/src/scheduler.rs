@@ -40,8 +40,8 @@ use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::configuration::profile::DEFAULT_SCHEDULER;
 use scheduling_framework::cycle::{self, Rotation};
 use scheduling_framework::features::{
-    GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, OPPORTUNISTIC_BATCHING, SCHEDULER_ASYNC_PREEMPTION,
-    WORKLOAD_AWARE_PREEMPTION,
+    DRA_DEVICE_TAINT_RULES, GENERIC_WORKLOAD, NOMINATED_NODE_NAME_FOR_EXPECTATION, OPPORTUNISTIC_BATCHING,
+    SCHEDULER_ASYNC_PREEMPTION, WORKLOAD_AWARE_PREEMPTION,
 };
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
@@ -70,6 +70,7 @@ pub struct Scheduler {
     waiting_pods: WaitingPods,
     pod_groups: PodGroups,
     /// True if all pods of a PodGroup are scheduled in one cycle.
+    sees_taint_rules: bool,
     schedules_groups: bool,
     /// True if a PodGroup may preempt as a whole.
     preempts_for_groups: bool,
@@ -125,17 +126,13 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
                 informers.of().lister(),
                 Storage::new(informers),
             ),
-            writer: Some((client.clone(), env.clone())),
+            writer: Some(volume_binding::Writer::new(client)),
         },
         devices: DynamicResources {
-            sources: dynamic_resources::Sources::new(informers),
+            sources: dynamic_resources::Sources::new(informers, handle.features),
             random: env.random("scheduler/shares"),
-            writer: Some(dynamic_resources::Writer {
-                client: client.clone(),
-                env: env.clone(),
-                recorder: Recorder::new(client, DEFAULT_SCHEDULER, ""),
-                binding_timeout: dynamic_resources::BINDING_TIMEOUT,
-            }),
+            max_steps: dynamic_resources::MAX_STEPS,
+            writer: Some(dynamic_resources::Writer::new(client, Recorder::new(client, DEFAULT_SCHEDULER, ""))),
         },
         budgets: informers.of().lister(),
         random: env.random("scheduler/preemption"),
@@ -173,6 +170,7 @@ impl Scheduler {
             cache: Mutex::default(),
             waiting_pods,
             pod_groups,
+            sees_taint_rules: features.is_on(DRA_DEVICE_TAINT_RULES),
             schedules_groups: features.is_on(GENERIC_WORKLOAD),
             preempts_for_groups: features.is_on(WORKLOAD_AWARE_PREEMPTION),
             preempts_asynchronously: features.is_on(SCHEDULER_ASYNC_PREEMPTION),

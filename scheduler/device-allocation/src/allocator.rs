@@ -14,24 +14,26 @@ use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
 use std::sync::Arc;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Allocator {
     pub slices: Arc<Slices>,
     pub allocated: Arc<AllocatedState>,
     /// The classes that the claims name.
     pub classes: Classes,
     pub selectors: Arc<Selectors>,
+    /// Limit on the devices that are tried for one node.
+    pub max_steps: usize,
 }
 
 impl Allocator {
     /// Returns an allocation for each claim, with devices that the node can use, or the reason why there is none.
     pub fn allocate(&self, node: &Node, claims: &[Arc<ResourceClaim>]) -> Result<Vec<AllocationResult>, Refusal> {
         let reach = Reach::of(&self.slices, node);
-        let Self { classes, selectors, allocated, .. } = self;
+        let Self { classes, selectors, allocated, max_steps, .. } = self;
         let supply = Supply { reach: &reach, classes, selectors, allocated };
         let demands: Vec<Demand<'_>> =
             claims.iter().map(|claim| Demand::of(claim, &supply)).collect::<Result<_, _>>()?;
-        match Search::new(&supply, demands).run()? {
+        match Search::new(&supply, demands, *max_steps).run()? {
             Some(found) => Ok(result::build(&found, &reach, node)),
             None if reach.pools.iter().any(|pool| matches!(pool.state, PoolState::Invalid(_))) => {
                 Err(Refusal::InvalidPools)

@@ -39,6 +39,7 @@ pub use device::DeviceId;
 pub use refusal::Refusal;
 pub use request::{Request, alternatives};
 pub use result::assign_share_ids;
+pub use search::MAX_STEPS;
 pub use selectors::Selectors;
 pub use slices::Slices;
 

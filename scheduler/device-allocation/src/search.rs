@@ -20,10 +20,10 @@ use component_helpers::scheduling::tolerations::tolerates_device;
 use proto::Kind;
 use std::collections::BTreeMap;
 
-/// Limit on the devices that one search tries. A search takes at most about a second.
+/// Limit on the devices that one search tries by default. A search takes at most about a second.
 ///
-/// Deviation: the search is limited by its steps. Kubernetes gives it ten seconds.
-const MAX_STEPS: usize = 250_000;
+/// Deviation: the search is limited by its steps, 25,000 for a second of `filterTimeout`. Kubernetes looks at the clock.
+pub const MAX_STEPS: usize = 250_000;
 
 /// The place of a device that is to be found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,6 +88,7 @@ pub struct Search<'a> {
     /// Whether a candidate is selected, by claim, request, alternative and candidate.
     selected: BTreeMap<(usize, usize, usize, usize), bool>,
     steps: usize,
+    max_steps: usize,
 }
 
 /// The chosen devices of each claim, and the chosen alternatives of its requests.
@@ -98,7 +99,7 @@ pub struct Found<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(supply: &'a Supply<'a>, demands: Vec<Demand<'a>>) -> Self {
+    pub fn new(supply: &'a Supply<'a>, demands: Vec<Demand<'a>>, max_steps: usize) -> Self {
         Self {
             supply,
             placed: demands.iter().map(|_| Vec::new()).collect(),
@@ -109,6 +110,7 @@ impl<'a> Search<'a> {
             counters: Counters::default(),
             selected: BTreeMap::new(),
             steps: 0,
+            max_steps,
         }
     }
 
@@ -246,7 +248,7 @@ impl<'a> Search<'a> {
     /// because it contradicts the request for all devices.
     fn place(&mut self, slot: Slot, candidate: usize, must: bool) -> Result<bool, Refusal> {
         self.steps += 1;
-        if self.steps > MAX_STEPS {
+        if self.steps > self.max_steps {
             return Err(Refusal::TooManySteps);
         }
         let (device, pool) = {

@@ -13,6 +13,8 @@ pub const WORKLOAD_AWARE_PREEMPTION: &str = "WorkloadAwarePreemption";
 pub const NOMINATED_NODE_NAME_FOR_EXPECTATION: &str = "NominatedNodeNameForExpectation";
 pub const OPPORTUNISTIC_BATCHING: &str = "OpportunisticBatching";
 pub const NODE_DECLARED_FEATURES: &str = "NodeDeclaredFeatures";
+/// Taints of DeviceTaintRules count beside those of slices.
+pub const DRA_DEVICE_TAINT_RULES: &str = "DRADeviceTaintRules";
 pub const SCHEDULER_ASYNC_PREEMPTION: &str = "SchedulerAsyncPreemption";
 
 /// Plugins that a profile has by default while a gate is on, with the gate.

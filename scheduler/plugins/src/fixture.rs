@@ -60,7 +60,12 @@ impl Default for Objects {
         let sources = volume_binding::Sources::new(none(), none(), Storage::empty());
         let volumes = VolumeBinding { args: Default::default(), sources, writer: None };
         let sources = dynamic_resources::Sources::of(none(), DeviceClasses::of([]), none());
-        let devices = DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None };
+        let devices = DynamicResources {
+            sources,
+            random: Random::from_seed(1, "shares"),
+            max_steps: crate::dynamic_resources::MAX_STEPS,
+            writer: None,
+        };
         Self { replica_sets: Vec::new(), volumes, devices, budgets: Vec::new() }
     }
 }

@@ -49,6 +49,8 @@ pub struct QueuedPod {
     /// Number of consecutive cycles that ended with an error.
     errors: u32,
     pub first_attempt: Option<Instant>,
+    /// True if no event has woken the pod since its last attempt, but the time limit of unschedulable pods.
+    pub was_flushed: bool,
     /// Plugins that rejected the pod in its last cycle; empty after an error.
     pub rejected_by: BTreeSet<&'static str>,
     /// The event that causes the next move.
@@ -67,6 +69,7 @@ impl QueuedPod {
             rejections,
             errors,
             first_attempt: None,
+            was_flushed: false,
             rejected_by: BTreeSet::new(),
             event: history::POD_ADDED,
             trail: Trail::default(),
@@ -253,7 +256,7 @@ impl SchedulingQueue {
             true => queued.errors += 1,
             false => (queued.rejections, queued.errors) = (queued.rejections + 1, 0),
         }
-        queued.since = now;
+        (queued.since, queued.was_flushed) = (now, false);
         queued.rejected_by = rejected_by;
         (queued.event, queued.trail) = (history::ATTEMPT_FAILED, Trail::default());
         // Events during the cycle count as if they happened now.
@@ -365,6 +368,7 @@ impl SchedulingQueue {
                 break;
             }
             if let Some((queued, _)) = self.take(&uid) {
+                let queued = QueuedPod { was_flushed: true, ..queued };
                 self.activate(queued.after(history::TIMED_OUT));
             }
         }

@@ -7,6 +7,7 @@ use client::{Event, Informer, Informers};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use scheduling_framework::ClusterEvent;
@@ -40,6 +41,11 @@ impl Scheduler {
         informers.of::<ResourceClaim>().on_event(move |event| handler.on_resource_claim(event));
         self.on_devices::<DeviceClass>(informers);
         self.on_devices::<ResourceSlice>(informers);
+        if self.sees_taint_rules {
+            let handler = self.clone();
+            // The end of a rule frees devices.
+            informers.of::<DeviceTaintRule>().on_event(move |_| handler.move_pods(&ClusterEvent::DevicesChanged));
+        }
         if self.schedules_groups {
             let handler = self.clone();
             informers.of::<PodGroup>().on_event(move |event| handler.on_pod_group(event));

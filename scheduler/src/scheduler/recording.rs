@@ -68,6 +68,9 @@ impl Scheduler {
         let (now, queued) = (self.env.now(), &attempt.queued);
         let first = queued.first_attempt.map_or_else(Default::default, |first| now - first);
         self.metrics.ended(result, &attempt.profile, now - attempt.began, queued.attempts, first);
+        if result == AttemptResult::Scheduled && queued.was_flushed {
+            self.metrics.scheduled_after_flush();
+        }
         if let (Some(attempts), Some(id)) = (&self.attempts, attempt.kept) {
             attempts.end(id, message);
         }

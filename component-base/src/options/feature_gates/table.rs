@@ -158,7 +158,8 @@ pub const KUBERNETES: &[Gate] = &[
     beta("DRADeviceTaintRules", false)
         .needs(&["DRADeviceTaints"])
         .serves("DeviceTaintRules, if one of their versions is enabled too")
-        .controls("taints of DeviceTaintRules"),
+        .controls("taints of DeviceTaintRules")
+        .schedules("taints of DeviceTaintRules"),
     beta("DRADeviceTaints", true)
         .serves("`taints` of devices, and `tolerations` of requests")
         .controls("the controller that evicts pods from tainted devices"),

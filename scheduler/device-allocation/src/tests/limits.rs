@@ -53,3 +53,13 @@ fn many_claims_do_not_exhaust_the_stack() {
     let claims: Vec<Value> = (0..128).map(|_| claim(json!({"requests": [request("r", 1, json!({}))]}))).collect();
     assert_eq!(world.allocate(&claims).unwrap().len(), 128);
 }
+
+#[test]
+fn a_search_may_be_limited_to_a_few_steps() {
+    let mut world = World::of_devices(plain(4));
+    let claim = claim(json!({"requests": [request("r", 3, json!({}))]}));
+    for (max_steps, expected) in [(3, "r=d0 r=d1 r=d2"), (2, "timed out trying to allocate devices")] {
+        world.max_steps = max_steps;
+        assert_eq!(world.told(std::slice::from_ref(&claim)), expected);
+    }
+}

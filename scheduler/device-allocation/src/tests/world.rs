@@ -1,6 +1,6 @@
 //! `World`: nodes, slices, classes and allocations from JSON, and allocations as text.
 
-use crate::{Allocations, Allocator, Refusal, Selectors, Slices};
+use crate::{Allocations, Allocator, MAX_STEPS, Refusal, Selectors, Slices};
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim, ResourceSlice};
@@ -14,13 +14,15 @@ pub struct World {
     pub slices: Vec<ResourceSlice>,
     pub classes: Vec<DeviceClass>,
     pub allocations: Allocations,
+    pub max_steps: usize,
 }
 
 impl World {
     pub fn new(slices: impl IntoIterator<Item = Value>) -> Self {
         let expression = format!("device.driver == {DRIVER:?}");
         let class = json!({"spec": {"selectors": [{"cel": {"expression": expression}}]}});
-        let mut world = Self { slices: Vec::new(), classes: Vec::new(), allocations: Allocations::default() };
+        let allocations = Allocations::default();
+        let mut world = Self { slices: Vec::new(), classes: Vec::new(), allocations, max_steps: MAX_STEPS };
         world.slices = slices.into_iter().map(|slice| ResourceSlice::decode_value(slice).unwrap()).collect();
         world.class("gpu", class);
         world
@@ -53,6 +55,7 @@ impl World {
             allocated: self.allocations.state(),
             classes: self.classes.iter().map(|class| (class.name().to_owned(), Arc::new(class.clone()))).collect(),
             selectors: Arc::new(Selectors::default()),
+            max_steps: self.max_steps,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Corresponds to PreBind, bindClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go.
 
 use super::binding_conditions;
+use super::device_metrics::DeviceMetrics;
 use super::extended::{self, ExtendedClaim};
 use super::pod_claims::PodClaims;
 use super::tracked_claims::TrackedClaims;
@@ -32,9 +33,19 @@ pub struct Writer {
     pub recorder: Recorder,
     /// Time that drivers have for the binding conditions of their devices.
     pub binding_timeout: Duration,
+    metrics: DeviceMetrics,
 }
 
+/// Default of `bindingTimeout`.
+const BINDING_TIMEOUT: Duration = Duration::from_secs(600);
+
 impl Writer {
+    pub fn new(client: &Client, recorder: Recorder) -> Self {
+        let env = client.env().clone();
+        let metrics = DeviceMetrics::new(&env);
+        Self { client: client.clone(), env, recorder, binding_timeout: BINDING_TIMEOUT, metrics }
+    }
+
     /// Returns the time before which an allocation is overdue.
     pub fn oldest(&self) -> Timestamp {
         self.env.wall().saturating_sub(self.binding_timeout).unwrap_or(Timestamp::MIN)
@@ -83,6 +94,7 @@ async fn bind_extended(
 ) -> Result<(), String> {
     let api = writer.client.api::<ResourceClaim>(pod.namespace());
     let created = api.create(&extended::to_create(&extended.claim)).await;
+    writer.metrics.created(created.is_ok());
     let created = created.map_err(|error| format!("create claim for extended resources {}: {error}", pod.key))?;
     claims.findings.lock().extended = Some(Arc::new(created.clone()));
     let written = Arc::new(bind_claim(writer, &created, Some(allocation), pod).await?);
@@ -171,7 +183,16 @@ async fn wait(
         }
         Ok(())
     };
-    writer.env.timeout(writer.binding_timeout, ready).await.unwrap_or_else(|_| Err("device binding timeout".to_owned()))
+    let began = writer.env.now();
+    let ended = writer.env.timeout(writer.binding_timeout, ready).await;
+    let status = match &ended {
+        Ok(Ok(())) => "success",
+        Ok(Err(_)) => "failure",
+        Err(_) => "timeout",
+    };
+    let profile = pod.spec().scheduler_name.as_deref().unwrap_or_default();
+    writer.metrics.waited(profile, &claims.newest(), status, writer.env.now() - began);
+    ended.unwrap_or_else(|_| Err("device binding timeout".to_owned()))
 }
 
 fn are_ready(writer: &Writer, tracked: &TrackedClaims, claims: &PodClaims) -> Result<bool, String> {

@@ -10,10 +10,12 @@
 
 mod bind;
 mod binding_conditions;
+mod device_metrics;
 mod extended;
 mod pod_claims;
 #[cfg(test)]
 mod tests;
+mod taint_rules;
 mod tracked_claims;
 
 use async_trait::async_trait;
@@ -23,6 +25,7 @@ use component_base::duration::parse_duration;
 use component_base::rng::Random;
 use component_helpers::device_claims::{FINALIZER, allocation, consumers, has_finalizer};
 use component_helpers::scheduling::node_selector::selector_matches;
+pub use device_allocation::MAX_STEPS;
 use device_allocation::{Allocator, MAX_ALTERNATIVES, Selectors, Slices, alternatives, assign_share_ids};
 use extended::ExtendedResources;
 pub use extended::{BACKED, Backed, DeviceClasses};
@@ -31,19 +34,25 @@ use pod_claims::{NodeAllocation, PodClaims};
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim, ResourceSlice};
+use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::DynamicResourcesArgs;
+use scheduling_framework::features::DRA_DEVICE_TAINT_RULES;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
 use scheduling_framework::{
-    ClusterEvent, CycleState, FailedCycle, Filter, Plugin, PostFilter, PostFilterResult, PreBind, PreBindPreFlight,
-    PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Reserve, Score,
+    ClusterEvent, CycleState, FailedCycle, Features, Filter, Plugin, PostFilter, PostFilterResult, PreBind,
+    PreBindPreFlight, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Reserve, Score,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tracked_claims::TrackedClaims;
 
 const NAME: &str = "DynamicResources";
+/// Default of `filterTimeout`.
+const DEFAULT_FILTER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much longer than by default a search may take.
+const LONGEST_FILTER: usize = 100;
 
 /// The caches that the plugin reads, and what it has derived from them. Clones share both.
 #[derive(Clone)]
@@ -53,6 +62,8 @@ pub struct Sources {
     cached_claims: Lister<ResourceClaim>,
     classes: DeviceClasses,
     slices: Lister<ResourceSlice>,
+    /// The rules that taint devices; `None` while their gate is off.
+    taint_rules: Option<Lister<DeviceTaintRule>>,
     /// The slices, arranged; `None` after a change.
     arranged: Arc<Mutex<Arranged>>,
     selectors: Arc<Selectors>,
@@ -65,19 +76,34 @@ struct Arranged {
 }
 
 impl Sources {
-    pub fn new(informers: &Informers) -> Self {
+    pub fn new(informers: &Informers, features: &Features) -> Self {
         let (claims, slices) = (informers.of::<ResourceClaim>(), informers.of::<ResourceSlice>());
-        let sources = Self::of(claims.lister(), DeviceClasses::new(&informers.of()), slices.lister());
+        let mut sources = Self::of(claims.lister(), DeviceClasses::new(&informers.of()), slices.lister());
         let tracked = sources.claims.clone();
         claims.on_event(move |event| tracked.on_event(event));
         let arranged = sources.arranged.clone();
         slices.on_event(move |_| arranged.lock().is_current = false);
+        if features.is_on(DRA_DEVICE_TAINT_RULES) {
+            let rules = informers.of::<DeviceTaintRule>();
+            let arranged = sources.arranged.clone();
+            rules.on_event(move |_| arranged.lock().is_current = false);
+            sources.taint_rules = Some(rules.lister());
+        }
         sources
     }
 
     pub fn of(claims: Lister<ResourceClaim>, classes: DeviceClasses, slices: Lister<ResourceSlice>) -> Self {
         let (claims, cached_claims) = (Arc::new(TrackedClaims::new(claims.clone())), claims);
-        Self { claims, cached_claims, classes, slices, arranged: Arc::default(), selectors: Arc::default() }
+        let taint_rules = None;
+        Self {
+            claims,
+            cached_claims,
+            classes,
+            slices,
+            taint_rules,
+            arranged: Arc::default(),
+            selectors: Arc::default(),
+        }
     }
 
     fn slices(&self) -> Arc<Slices> {
@@ -85,20 +111,21 @@ impl Sources {
         if !arranged.is_current {
             // A change from here on is a reason to arrange them again.
             arranged.is_current = true;
-            arranged.slices = Arc::new(Slices::new(self.slices.list(), &arranged.slices));
+            let rules = self.taint_rules.as_ref().map(Lister::list).unwrap_or_default();
+            let tainted = self.slices.list().into_iter().map(|slice| taint_rules::apply(&rules, slice));
+            arranged.slices = Arc::new(Slices::new(tainted, &arranged.slices));
         }
         arranged.slices.clone()
     }
 }
-
-/// Default of `bindingTimeout`.
-pub const BINDING_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Clone)]
 pub struct DynamicResources {
     pub sources: Sources,
     /// Makes the ids of shares of devices.
     pub random: Random,
+    /// Limit on the devices that are tried for one node.
+    pub max_steps: usize,
     /// Writes the allocations; `None` where nothing is bound.
     pub writer: Option<Writer>,
 }
@@ -129,6 +156,7 @@ impl DynamicResources {
     /// Returns the plugin with the arguments of a profile.
     pub fn configured(&self, args: &DynamicResourcesArgs) -> Result<Self, String> {
         let mut configured = self.clone();
+        configured.max_steps = steps(parse_duration(&args.filter_timeout)?);
         if let Some(writer) = &mut configured.writer {
             writer.binding_timeout = parse_duration(&args.binding_timeout)?;
         }
@@ -163,6 +191,17 @@ impl DynamicResources {
     }
 }
 
+/// Returns how many devices may be tried in a `filterTimeout`: as many more or fewer than by default as it is longer or
+/// shorter. Zero is no limit in Kubernetes; here a search always ends.
+fn steps(timeout: Duration) -> usize {
+    let longest = MAX_STEPS * LONGEST_FILTER;
+    if timeout.is_zero() {
+        return longest;
+    }
+    let part = timeout.as_millis().saturating_mul(MAX_STEPS as u128) / DEFAULT_FILTER_TIMEOUT.as_millis();
+    usize::try_from(part).unwrap_or(longest).clamp(1, longest)
+}
+
 impl PreEnqueue for DynamicResources {
     fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
         pod_claims::named(&self.sources.claims, &pod.pod).map(drop).map_err(Self::rejection)
@@ -186,7 +225,8 @@ impl PreFilter for DynamicResources {
         let is_pending = extended.is_some() || claims.iter().any(|claim| !claim.is_allocated());
         let allocator = is_pending.then(|| {
             let (slices, selectors) = (self.sources.slices(), self.sources.selectors.clone());
-            Arc::new(Allocator { slices, allocated: self.sources.claims.allocated(), classes, selectors })
+            let (allocated, max_steps) = (self.sources.claims.allocated(), self.max_steps);
+            Arc::new(Allocator { slices, allocated, classes, selectors, max_steps })
         });
         state.write(NAME, PodClaims { claims, extended, allocator, ..PodClaims::default() });
         Ok(PreFilterResult::AllNodes)

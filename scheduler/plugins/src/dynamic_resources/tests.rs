@@ -61,7 +61,7 @@ fn consumer(name: &str) -> Value {
 fn plugin(claims: impl IntoIterator<Item = ResourceClaim>) -> DynamicResources {
     let slices = [slice("n1", &["A"]), slice("n2", &["A", "B"])];
     let sources = Sources::of(Lister::of(claims), DeviceClasses::of([class("gpu")]), Lister::of(slices));
-    DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None }
+    DynamicResources { sources, random: Random::from_seed(1, "shares"), max_steps: MAX_STEPS, writer: None }
 }
 
 fn cluster(devices: DynamicResources) -> TestCluster {
@@ -183,6 +183,61 @@ fn a_claim_that_blocks_its_only_user_is_freed() {
     }
 }
 
+/// Returns a rule that taints the devices that `selector` selects.
+fn taint_rule(selector: Value, effect: &str) -> DeviceTaintRule {
+    let spec = json!({"deviceSelector": selector, "taint": {"key": "broken", "effect": effect}});
+    DeviceTaintRule::decode_value(json!({"metadata": {"name": "r"}, "spec": spec})).unwrap()
+}
+
+/// The rules are those of the documentation of DeviceTaintRule: what a selector leaves out may have any value, an empty one
+/// selects all devices, and none selects nothing.
+#[test]
+fn rules_taint_the_devices_that_they_select() {
+    for (selector, effect, expected) in [
+        (json!(null), "NoSchedule", "n1"),
+        (json!({"pool": "n1"}), "NoSchedule", "n2"),
+        (json!({"pool": "n2"}), "NoExecute", "n1"),
+        (json!({"pool": "n1", "device": "gpu-1"}), "NoSchedule", "n1"),
+        (json!({"device": "gpu-0"}), "NoSchedule", "n2"),
+        (json!({"driver": "other.example.com"}), "NoSchedule", "n1"),
+        (json!({"driver": DRIVER}), "None", "n1"),
+        (json!({"driver": DRIVER}), "NoSchedule", "none"),
+        (json!({}), "NoSchedule", "none"),
+    ] {
+        let mut devices = plugin([claim("one", json!({}))]);
+        devices.sources.taint_rules = Some(Lister::of([taint_rule(selector.clone(), effect)]));
+        let told = cluster(devices).schedule(pod_with("train", &["one"]));
+        let chosen = told.strip_prefix("train -> ").unwrap_or("none");
+        assert_eq!(chosen, expected, "{selector} {effect}: {told}");
+    }
+}
+
+#[test]
+fn a_rule_changes_no_slice_but_those_of_its_devices() {
+    let (one, two) = (Arc::new(slice("n1", &["A"])), Arc::new(slice("n2", &["A", "B"])));
+    let rules = [Arc::new(taint_rule(json!({"device": "gpu-1"}), "NoSchedule"))];
+    assert!(Arc::ptr_eq(&one, &taint_rules::apply(&rules, one.clone())));
+    let tainted = taint_rules::apply(&rules, two.clone());
+    let taints = |slice: &ResourceSlice| {
+        let devices = slice.spec.devices.iter().flatten();
+        devices.map(|device| device.taints.iter().flatten().map(|taint| taint.key.clone()).collect()).collect()
+    };
+    let (before, after): (Vec<Vec<String>>, Vec<Vec<String>>) = (taints(&two), taints(&tainted));
+    assert_eq!((before, after), (vec![vec![]; 2], vec![vec![], vec!["broken".to_owned()]]));
+}
+
+#[test]
+fn the_filter_timeout_sets_the_steps_of_a_search() {
+    let configured = |timeout: &str| {
+        let args = DynamicResourcesArgs { filter_timeout: timeout.to_owned(), ..DynamicResourcesArgs::default() };
+        plugin([]).configured(&args).unwrap().max_steps
+    };
+    assert_eq!(configured("10s"), MAX_STEPS);
+    assert_eq!(configured("1s"), MAX_STEPS / 10);
+    assert_eq!(configured("1h"), MAX_STEPS * 100);
+    assert_eq!(configured("0s"), MAX_STEPS * 100);
+}
+
 /// A driver that fails, and one that does not answer in time, lose the claim.
 #[test]
 fn a_claim_whose_devices_do_not_become_ready_is_freed() {
@@ -214,7 +269,11 @@ fn a_claim_whose_devices_do_not_become_ready_is_freed() {
     ] {
         let claim = with(conditions, since);
         assert_eq!(binding_conditions::is_ready(&claim), ready);
-        assert_eq!(binding_conditions::is_stuck(&claim, Some(now - BINDING_TIMEOUT)), is_stuck, "{ready:?} {since}");
+        assert_eq!(
+            binding_conditions::is_stuck(&claim, Some(now - Duration::from_secs(600))),
+            is_stuck,
+            "{ready:?} {since}"
+        );
     }
     let failed = with(condition("Failed", "True"), early);
     assert_eq!(post_filter(failed).0, "deallocation of ResourceClaim completed");
@@ -339,7 +398,7 @@ impl Binding {
         let stored = client.api::<ResourceClaim>("shop").get("one").await.unwrap();
         let recorder = Recorder::new(&client, "default-scheduler", "");
         let mut devices = plugin([stored]);
-        devices.writer = Some(Writer { client, env: env.clone(), recorder, binding_timeout: BINDING_TIMEOUT });
+        devices.writer = Some(Writer::new(&client, recorder));
         let (info, mut state) = (info(pod_with("train", &["one"])), CycleState::default());
         devices.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
         let mut place = NodeInfo::default();

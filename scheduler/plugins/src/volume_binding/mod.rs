@@ -20,6 +20,7 @@ use assumed::Assumed;
 use async_trait::async_trait;
 use client::{Client, Lister};
 use component_base::env::Env;
+use component_base::metrics::Counters;
 use component_helpers::volumes::pod_volumes;
 use node_volumes::NodeVolumes;
 use parking_lot::Mutex;
@@ -81,7 +82,23 @@ pub struct VolumeBinding {
     pub args: VolumeBindingArgs,
     pub sources: Sources,
     /// Writes the choices; `None` where nothing is bound.
-    pub writer: Option<(Client, Env)>,
+    pub writer: Option<Writer>,
+}
+
+/// What the plugin writes with.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    env: Env,
+    failures: Counters,
+}
+
+impl Writer {
+    pub fn new(client: &Client) -> Self {
+        let help = "[ALPHA] Volume scheduling stage error count";
+        let failures = client.env().metrics().counters("scheduler_volume_scheduling_stage_error_total", help);
+        Self { client: client.clone(), env: client.env().clone(), failures }
+    }
 }
 
 impl Plugin for VolumeBinding {
@@ -137,11 +154,14 @@ impl PreBind for VolumeBinding {
     }
 
     async fn pre_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), String> {
-        let (Some(data), Some((client, env))) = (state.read::<CycleData>(NAME), &self.writer) else {
-            return Ok(());
-        };
+        let (Some(data), Some(writer)) = (state.read::<CycleData>(NAME), &self.writer) else { return Ok(()) };
         let timeout = Duration::from_secs(self.args.bind_timeout_seconds.unsigned_abs());
-        bind::bind(client, env, &self.sources, pod, node, &data.found(node), timeout).await?;
+        let Writer { client, env, failures } = writer;
+        let bound = bind::bind(client, env, &self.sources, pod, node, &data.found(node), timeout).await;
+        if bound.is_err() {
+            failures.get_or_create(&vec![("operation", "bind".to_owned())]).inc();
+        }
+        bound?;
         self.sources.assumed.release(pod.uid());
         Ok(())
     }

@@ -21,7 +21,7 @@ fn plugin(claims: impl IntoIterator<Item = ResourceClaim>) -> DynamicResources {
     let classes = [backing("old", "2026-01-01T00:00:00Z"), backing("new", "2026-01-02T00:00:00Z")];
     let slices = [slice("n1", &["A"]), slice("n2", &["A", "B"])];
     let sources = Sources::of(Lister::of(claims), DeviceClasses::of(classes), Lister::of(slices));
-    DynamicResources { sources, random: Random::from_seed(1, "shares"), writer: None }
+    DynamicResources { sources, random: Random::from_seed(1, "shares"), max_steps: MAX_STEPS, writer: None }
 }
 
 fn asking_for(amount: i64) -> Value {
@@ -149,8 +149,7 @@ async fn binding_makes_the_claim_and_names_it_in_the_pod() {
     let client = Client::from_service(&env, server.service(), "test");
     let mut devices = plugin([]);
     let recorder = Recorder::new(&client, "default-scheduler", "");
-    devices.writer =
-        Some(Writer { client: client.clone(), env: env.clone(), recorder, binding_timeout: BINDING_TIMEOUT });
+    devices.writer = Some(Writer::new(&client, recorder));
     let (info, mut state) = (info(asking_for(2)), CycleState::default());
     devices.pre_filter(&mut state, &info, &Snapshot::default()).unwrap();
     devices.filter(&state, &info, &place("n2", json!({}))).unwrap();
@@ -170,6 +169,8 @@ async fn binding_makes_the_claim_and_names_it_in_the_pod() {
     let status = &server.get("pods", "shop/train").unwrap()["status"]["extendedResourceClaimStatus"];
     let mapping = json!({"containerName": "c", "requestName": "container-0-request-1", "resourceName": RESOURCE});
     assert_eq!(*status, json!({"requestMappings": [mapping], "resourceClaimName": made.name()}));
+    let metrics = env.metrics().encode();
+    assert!(metrics.contains("scheduler_resourceclaim_creates_total{status=\"success\"} 1"), "{metrics}");
     // The pod is not bound after all.
     devices.unreserve(&state, &info, "n2");
     while !server.list(COLLECTION).is_empty() {
