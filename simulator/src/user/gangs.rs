@@ -56,11 +56,13 @@ impl Gang {
     pub fn pod(&self, number: usize) -> Value {
         let resources = json!({"requests": {"cpu": CPU, "memory": "64Mi"}, "claims": [{"name": "gpu"}]});
         let annotations = json!({"orrery.dev/run-for": self.run_for});
+        // A simulated container that is not to be restarted ends soon by itself.
+        let restart_policy = if self.run_for.is_some() { "Never" } else { "Always" };
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": self.pod_name(number), "namespace": "default", "annotations": annotations},
             "spec": {
-                "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+                "restartPolicy": restart_policy, "terminationGracePeriodSeconds": 1,
                 "schedulingGroup": {"podGroupName": self.name},
                 "containers": [{"name": "c", "image": "train:1", "resources": resources}],
                 "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}],
