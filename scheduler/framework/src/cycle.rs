@@ -145,9 +145,9 @@ fn hint(
     let Some(mut batches) = rotation.batches.take_if(|_| !state.in_pod_group_cycle) else { return Batched::default() };
     let cycle = rotation.cycles;
     let best = |rest: &[ScoredNode]| {
-        let nodes: Vec<&NodeInfo> = rest.iter().map(|(node, _)| &*snapshot.nodes()[*node]).collect();
+        let name = |at: usize| snapshot.nodes()[rest[at].0].name();
         let scores = rest.iter().map(|(_, total)| *total).collect();
-        select(profile, &nodes, &[PluginScores { plugin: "", weight: 1, scores }], rotation, random)
+        select(profile, rest.len(), &name, &[PluginScores { plugin: "", weight: 1, scores }], rotation, random)
     };
     let batched = batches.hint(profile, state, pod, snapshot, nominated, cycle, best);
     rotation.batches = Some(batches);
@@ -366,24 +366,25 @@ pub fn choose(
     rotation: &mut Rotation,
     random: &Random,
 ) -> Decision {
-    let nodes = search.nodes();
-    let chosen = select(profile, &nodes, &scores, rotation, random);
-    let node = nodes[chosen].name().to_owned();
+    let name = |at: usize| search.snapshot.nodes()[search.feasible[at]].name();
+    let chosen = select(profile, search.feasible.len(), &name, &scores, rotation, random);
+    let node = name(chosen).to_owned();
     let Search { feasible, evaluated, diagnosis, .. } = search;
     Decision { node, evaluated, feasible, scores, rejections: diagnosis.rejections }
 }
 
-/// Returns the place of a node with the highest score.
-fn select(
+/// Returns the place of a node with the highest score. `name` returns the name of the node at a place.
+fn select<'a>(
     profile: &Profile,
-    nodes: &[&NodeInfo],
+    nodes: usize,
+    name: &dyn Fn(usize) -> &'a str,
     scores: &[PluginScores],
     rotation: &mut Rotation,
     random: &Random,
 ) -> usize {
     match profile.tie_break {
-        TieBreak::Random => select_host(nodes.len(), scores, random),
-        TieBreak::RoundRobin => select_next_host(nodes, scores, rotation),
+        TieBreak::Random => select_host(nodes, scores, random),
+        TieBreak::RoundRobin => select_next_host(nodes, name, scores, rotation),
     }
 }
 
@@ -436,6 +437,12 @@ pub fn with_nominated(
 /// Returns the weighted sum of each node's scores.
 pub fn totals(scores: &[PluginScores], nodes: usize) -> Vec<i64> {
     let mut totals = vec![0_i64; nodes];
+    if are_small(scores) {
+        for plugin in scores {
+            totals.iter_mut().zip(&plugin.scores).for_each(|(total, score)| *total += plugin.weight * score);
+        }
+        return totals;
+    }
     for plugin in scores {
         for (total, score) in totals.iter_mut().zip(&plugin.scores) {
             *total = total.saturating_add(plugin.weight.saturating_mul(*score));
@@ -444,15 +451,28 @@ pub fn totals(scores: &[PluginScores], nodes: usize) -> Vec<i64> {
     totals
 }
 
+/// Returns true if no weighted sum can overflow. Extenders may give any scores.
+fn are_small(scores: &[PluginScores]) -> bool {
+    let largest = |plugin: &PluginScores| plugin.scores.iter().fold(0, |bits, score| bits | score.unsigned_abs());
+    let mut products = scores.iter().map(|plugin| largest(plugin).checked_mul(plugin.weight.unsigned_abs()));
+    let bound = products.try_fold(0_u64, |sum, product| sum.checked_add(product?));
+    bound.is_some_and(|bound| i64::try_from(bound).is_ok())
+}
+
 /// Returns the node with the highest score; of several, the next one by name.
-fn select_next_host(feasible: &[&NodeInfo], scores: &[PluginScores], rotation: &mut Rotation) -> usize {
-    let totals = totals(scores, feasible.len());
+fn select_next_host<'a>(
+    nodes: usize,
+    name: &dyn Fn(usize) -> &'a str,
+    scores: &[PluginScores],
+    rotation: &mut Rotation,
+) -> usize {
+    let totals = totals(scores, nodes);
     let most = totals.iter().max();
-    let mut best: Vec<usize> = (0..feasible.len()).filter(|node| Some(&totals[*node]) == most).collect();
+    let mut best: Vec<usize> = (0..nodes).filter(|node| Some(&totals[*node]) == most).collect();
     if let [only] = best[..] {
         return only;
     }
-    best.sort_by_key(|node| feasible[*node].name());
+    best.sort_by_key(|node| name(*node));
     rotation.ties = rotation.ties.wrapping_add(1);
     best[rotation.ties.wrapping_sub(1) % best.len()]
 }
@@ -489,6 +509,15 @@ mod tests {
         assert_eq!(found(0), [1, 50, 99, 100, 100, 100, 230, 420, 500, 300]);
         assert_eq!(found(1), [1, 50, 99, 100, 100, 100, 100, 100, 100, 100]);
         assert_eq!(found(60), [1, 50, 99, 100, 100, 120, 300, 600, 3000, 3600]);
+    }
+
+    #[test]
+    fn sums_that_are_too_large_saturate() {
+        let scores = |weight, score| PluginScores { plugin: "x", weight, scores: vec![score, 1] };
+        assert_eq!(totals(&[scores(2, 100), scores(3, -7)], 2), [179, 5]);
+        assert_eq!(totals(&[scores(2, i64::MAX), scores(3, 7)], 2), [i64::MAX, 5]);
+        assert_eq!(totals(&[scores(1, i64::MAX), scores(1, 7)], 2), [i64::MAX, 2]);
+        assert_eq!(totals(&[scores(i64::MAX, -2)], 2), [i64::MIN, i64::MAX]);
     }
 
     #[test]

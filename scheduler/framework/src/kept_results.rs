@@ -67,7 +67,8 @@ impl ResultsOfNeeds {
         let nodes = snapshot.nodes().len();
         if self.verdicts.local != local || self.verdicts.generations.len() != nodes {
             let reasons = SharedReasons::default();
-            self.verdicts = Verdicts { local, generations: vec![0; nodes], rejections: vec![None; nodes], reasons };
+            let (generations, fitting, rejections) = (vec![0; nodes], vec![0; nodes], vec![None; nodes]);
+            self.verdicts = Verdicts { local, generations, fitting, rejections, reasons };
         }
         &mut self.verdicts
     }
@@ -97,11 +98,19 @@ pub struct Verdicts {
     local: Vec<usize>,
     /// Generation of the node when it was filtered; zero if it was not.
     generations: Vec<u64>,
+    /// The same for nodes that no filter rejected, beside each other because every cycle reads many; zero for the others.
+    fitting: Vec<u64>,
     rejections: Vec<Option<LocalRejection>>,
     reasons: SharedReasons,
 }
 
 impl Verdicts {
+    /// Returns true if no local filter rejects the node in this generation, as far as that is known.
+    #[inline]
+    pub fn is_known_to_fit(&self, node: usize, generation: u64) -> bool {
+        generation != 0 && self.fitting[node] == generation
+    }
+
     /// Returns the first rejection of a node by a local filter, and runs the filters if the node has changed.
     pub fn of(
         &mut self,
@@ -116,6 +125,7 @@ impl Verdicts {
             let info = &snapshot.nodes()[node];
             let reject = |at: &usize| Some((*at, filters[*at].filter(state, pod, info).err()?));
             let rejection = self.local.iter().find_map(reject);
+            self.fitting[node] = if rejection.is_none() { generation } else { 0 };
             self.rejections[node] = rejection.map(|(at, rejection)| (at, self.reasons.share(rejection)));
             self.generations[node] = generation;
         }
@@ -143,8 +153,9 @@ impl LocalScores {
         snapshot: &Snapshot,
         nodes: &[usize],
     ) {
+        let generations = snapshot.generations();
         for node in nodes {
-            let generation = snapshot.generations()[*node];
+            let generation = generations[*node];
             if generation != 0 && self.generations[*node] == generation {
                 continue;
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const MAX_SHAPES: usize = 64;
 const MIN_SHAPES: usize = 4;
 /// Limit of the number of nodes of all shapes together.
-const MAX_NODES_OF_ALL_SHAPES: usize = 500_000;
+const MAX_NODES_OF_ALL_SHAPES: usize = 1_600_000;
 
 /// Returns the number of shapes for which something is kept about each node.
 pub fn shapes_to_keep(nodes: usize) -> usize {

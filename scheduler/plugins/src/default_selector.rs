@@ -30,10 +30,11 @@ impl Workloads {
             }
         };
         for service in self.services.in_namespace(pod.namespace()) {
-            let selector = service.spec.as_ref().and_then(|s| s.selector.clone()).unwrap_or_default();
-            let selector = Selector::from_map(selector);
-            if !selector.is_empty() && selector.matches(pod.labels()) {
-                add(selector);
+            let Some(selector) = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { continue };
+            // Most Services select other pods, so the labels are compared before anything is made.
+            let matches = selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value));
+            if !selector.is_empty() && matches {
+                add(Selector::from_map(selector.clone()));
             }
         }
         if let Some(selector) = self.owners_selector(pod) {

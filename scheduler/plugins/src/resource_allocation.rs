@@ -6,6 +6,7 @@ use component_helpers::scheduling::requests::Resources;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::node_resources::ResourceSpec;
 use scheduling_framework::pod_info::PodInfo;
+use smallvec::SmallVec;
 
 /// One resource, so that its name is looked at once and not for each node.
 #[derive(Clone, Debug)]
@@ -45,6 +46,9 @@ pub struct Use {
     pub weight: i64,
 }
 
+/// Few resources count, so that a score needs no memory of its own.
+pub type Uses = SmallVec<[Use; 3]>;
+
 #[derive(Clone, Debug)]
 pub struct CountedResources(Vec<(Resource, i64)>);
 
@@ -60,7 +64,7 @@ impl CountedResources {
 
     /// Returns the resources that the node has, as they would be used with the pod. Containers without requests count with
     /// the assumed ones.
-    pub fn with_assumed(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<Use> {
+    pub fn with_assumed(&self, pod: &PodInfo, node: &NodeInfo) -> Uses {
         self.uses(pod, node, |resource| match resource {
             Resource::Cpu | Resource::Memory => {
                 resource.of(&node.non_zero_requested).saturating_add(resource.of(&pod.non_zero_requests))
@@ -70,7 +74,7 @@ impl CountedResources {
     }
 
     /// Returns the resources that the node has, as they are requested without the pod and with it.
-    pub fn with_requests(&self, pod: &PodInfo, node: &NodeInfo) -> [Vec<Use>; 2] {
+    pub fn with_requests(&self, pod: &PodInfo, node: &NodeInfo) -> [Uses; 2] {
         [
             self.uses(pod, node, |resource| resource.of(&node.requested)),
             self.uses(pod, node, |resource| resource.of(&node.requested).saturating_add(resource.of(&pod.requests))),
@@ -78,7 +82,7 @@ impl CountedResources {
     }
 
     /// Leaves out extended resources that the pod does not request.
-    fn uses(&self, pod: &PodInfo, node: &NodeInfo, requested: impl Fn(&Resource) -> i64) -> Vec<Use> {
+    fn uses(&self, pod: &PodInfo, node: &NodeInfo, requested: impl Fn(&Resource) -> i64) -> Uses {
         let counts = |resource: &Resource| !matches!(resource, Resource::Scalar(_)) || resource.of(&pod.requests) > 0;
         let counted = self.0.iter().filter(|(resource, _)| counts(resource) && resource.of(&node.allocatable) > 0);
         let one = |(resource, weight): &(Resource, i64)| Use {

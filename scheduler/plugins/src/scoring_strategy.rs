@@ -51,8 +51,10 @@ impl Strategy {
     }
 
     fn score_one(&self, used: &Use) -> i64 {
-        let percentage =
-            |part: i64| (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(used.allocatable)) as i64;
+        let percentage = |part: i64| match part.checked_mul(MAX_NODE_SCORE) {
+            Some(hundredfold) => hundredfold / used.allocatable,
+            None => (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(used.allocatable)) as i64,
+        };
         let is_over = used.requested > used.allocatable;
         match self {
             Self::LeastAllocated if is_over => 0,
@@ -94,6 +96,13 @@ mod tests {
         assert_eq!(score(json!({"type": "LeastAllocated"}), &[(5, 4, 1)]), 0);
         assert_eq!(score(json!({"type": "MostAllocated"}), &[(5, 4, 1)]), 100);
         assert_eq!(score(json!({"type": "MostAllocated"}), &[]), 0);
+    }
+
+    #[test]
+    fn amounts_may_be_as_large_as_a_quantity() {
+        let most = i64::MAX;
+        assert_eq!(score(json!({"type": "MostAllocated"}), &[(most / 4, most / 2, 1)]), 49);
+        assert_eq!(score(json!({"type": "LeastAllocated"}), &[(most / 4, most, 1)]), 75);
     }
 
     #[test]

@@ -12,11 +12,14 @@ mod objects;
 mod verbs;
 mod access;
 mod credentials;
+mod histogram;
 mod scrape;
 mod lists;
 mod watches;
+mod pod_events;
 mod placements;
-mod workloads;
+mod rollout;
+mod schedule;
 mod cycles;
 mod fleet;
 mod nodes;
@@ -31,6 +34,7 @@ use component_base::env::Env;
 use futures::future::BoxFuture;
 use measurement::Measurement;
 use parking_lot::Mutex;
+use schedule::rows::ROWS;
 use std::path::{Path, PathBuf};
 
 /// What is measured, and how much of it.
@@ -45,6 +49,12 @@ pub struct Options {
     /// Run only these scenarios; without any, all
     #[arg(value_name = "SCENARIO")]
     only: Vec<String>,
+    /// Run only these scenarios of `schedule`, by scheduler_perf's names; without any, all
+    #[arg(long = "scenario", value_name = "NAME")]
+    rows: Vec<String>,
+    /// Numbers of nodes in the scenarios of `schedule`
+    #[arg(long, value_delimiter = ',', default_values_t = [1000])]
+    nodes: Vec<usize>,
     /// Divide every count by this, for a quick look
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     scale: u32,
@@ -75,6 +85,8 @@ pub struct Bench {
     simulation: Option<PathBuf>,
     root: PathBuf,
     scale: u32,
+    rows: Vec<String>,
+    nodes: Vec<usize>,
     measured: Mutex<Vec<Measurement>>,
 }
 
@@ -109,8 +121,8 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "access", run: |bench| Box::pin(access::run(bench)) },
     Scenario { name: "lists", run: |bench| Box::pin(lists::run(bench)) },
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
-    Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
-    Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+    Scenario { name: "rollout", run: |bench| Box::pin(rollout::run(bench)) },
+    Scenario { name: "schedule", run: |bench| Box::pin(schedule::run(bench)) },
     Scenario { name: "cycles", run: |bench| Box::pin(cycles::run(bench)) },
     Scenario { name: "controllers", run: |bench| Box::pin(controllers::run(bench)) },
     Scenario { name: "nodes", run: |bench| Box::pin(nodes::run(bench)) },
@@ -125,6 +137,12 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
             return Err(Error::Failed(format!("no scenario {name:?}; there are {}", known.join(", "))));
         }
     }
+    for name in &options.rows {
+        if !ROWS.iter().any(|row| row.name == name) {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            return Err(Error::Failed(format!("no scenario {name:?} of schedule; there are {}", known.join(", "))));
+        }
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
         None => release::build(root, "orrery", "orrery").map_err(Error::Failed)?,
@@ -136,6 +154,8 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         simulation: options.simulation.clone(),
         root: root.to_owned(),
         scale: options.scale,
+        rows: options.rows.clone(),
+        nodes: options.nodes.clone(),
         measured: Mutex::default(),
     };
     runtime.block_on(async {

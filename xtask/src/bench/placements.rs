@@ -4,19 +4,89 @@
 use super::Error;
 use client::{Client, ListOptions};
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, Pod};
-use scheduler_reference::{Cluster, Settings};
+use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::storage::v1::{CSINode, StorageClass};
+use scheduler_reference::{Cluster, Devices, Settings, Storage};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Returns the number of pods that the default profile does not allow where they are.
-pub async fn wrong(client: &Client) -> Result<u64, Error> {
-    let nodes = client.api::<Node>("").list(&ListOptions::default()).await?.items;
-    let pods = client.api::<Pod>("").list(&ListOptions::default()).await?.items;
-    let wrong = replay(nodes, pods);
+/// Returns the number of pods that the default profile does not allow where they are, and of devices that have two claims.
+/// `gone` are nodes that were there for a time.
+pub async fn wrong(client: &Client, gone: impl Iterator<Item = Value>) -> Result<u64, Error> {
+    let mut cluster = Cluster::default();
+    let gone = gone.filter_map(|node| Node::decode_value(node).ok());
+    gone.chain(all(client).await?).for_each(|node| cluster.set_node(Arc::new(node)));
+    cluster.storage = Arc::new(Storage {
+        claims: shared(all::<PersistentVolumeClaim>(client).await?),
+        volumes: shared(all::<PersistentVolume>(client).await?),
+        classes: shared(all::<StorageClass>(client).await?),
+        csi_nodes: shared(all::<CSINode>(client).await?),
+        ..Storage::default()
+    });
+    let claims = all::<ResourceClaim>(client).await?;
+    cluster.devices = Arc::new(Devices {
+        claims: shared(claims.iter().cloned().map(|claim| ResourceClaim { status: None, ..claim }).collect()),
+        classes: shared(all::<DeviceClass>(client).await?),
+        slices: shared(all::<ResourceSlice>(client).await?),
+    });
+    let taken_twice = taken_twice(&claims);
+    let wrong = replay(cluster, all(client).await?, &claims);
     for (name, why) in wrong.iter().take(3) {
         eprintln!("bench: {name} should not be there: {why}");
     }
-    Ok(wrong.len() as u64)
+    for device in taken_twice.iter().take(3) {
+        eprintln!("bench: two claims have the device {device}");
+    }
+    Ok((wrong.len() + taken_twice.len()) as u64)
+}
+
+async fn all<T: Kind>(client: &Client) -> Result<Vec<T>, Error> {
+    Ok(client.api::<T>("").list(&ListOptions::default()).await?.items)
+}
+
+fn shared<T>(objects: Vec<T>) -> Vec<Arc<T>> {
+    objects.into_iter().map(Arc::new).collect()
+}
+
+/// Returns the devices that several claims have.
+fn taken_twice(claims: &[ResourceClaim]) -> Vec<String> {
+    let allocations = claims.iter().filter_map(|claim| claim.status.as_ref()?.allocation.as_ref()?.devices.as_ref());
+    let results = allocations.flat_map(|devices| devices.results.iter().flatten());
+    let (mut taken, mut twice) = (BTreeSet::new(), Vec::new());
+    for device in results.map(|result| format!("{}/{}/{}", result.driver, result.pool, result.device)) {
+        if !taken.insert(device.clone()) {
+            twice.push(device);
+        }
+    }
+    twice
+}
+
+/// The allocations of claims, which the cluster does not have until the pods of the claims are placed.
+struct Allocations<'a> {
+    claims: &'a [ResourceClaim],
+    /// Numbers of the claims by the pod that owns them.
+    of_pod: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Allocations<'a> {
+    fn of(claims: &'a [ResourceClaim]) -> Self {
+        let mut of_pod: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, claim) in claims.iter().enumerate() {
+            for owner in claim.metadata.owner_references.iter().flatten() {
+                of_pod.entry(&owner.uid).or_default().push(at);
+            }
+        }
+        Self { claims, of_pod }
+    }
+
+    /// Lets the claims of a pod have their devices.
+    fn place(&self, cluster: &mut Cluster, pod: &Pod) {
+        for at in self.of_pod.get(pod.uid()).into_iter().flatten() {
+            Arc::make_mut(&mut cluster.devices).claims[*at] = Arc::new(self.claims[*at].clone());
+        }
+    }
 }
 
 fn revision(pod: &Pod) -> u64 {
@@ -28,9 +98,8 @@ fn revision(pod: &Pod) -> u64 {
 /// Nobody runs the pods, so the binding is the last write of each. Bindings are written at the same time, and one may be
 /// written before that of a pod that was decided earlier. A pod that does not fit is therefore tried again after each
 /// other one.
-fn replay(nodes: Vec<Node>, pods: Vec<Pod>) -> Vec<(String, String)> {
-    let (mut cluster, settings) = (Cluster::default(), Settings::default());
-    nodes.into_iter().for_each(|node| cluster.set_node(Arc::new(node)));
+fn replay(mut cluster: Cluster, pods: Vec<Pod>, claims: &[ResourceClaim]) -> Vec<(String, String)> {
+    let (settings, allocations) = (Settings::default(), Allocations::of(claims));
     let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
     let mut bound: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| !node_of(pod).is_empty()).map(Arc::new).collect();
     bound.sort_by_key(|pod| revision(pod));
@@ -40,6 +109,7 @@ fn replay(nodes: Vec<Node>, pods: Vec<Pod>) -> Vec<(String, String)> {
         match cluster.rejection(pod, &settings, &node) {
             None => {
                 cluster.place(pod.clone(), &node);
+                allocations.place(cluster, pod);
                 Ok(())
             }
             Some(why) => Err(why.to_string()),
@@ -63,14 +133,18 @@ fn replay(nodes: Vec<Node>, pods: Vec<Pod>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
-    fn nodes() -> Vec<Node> {
+    fn cluster() -> Cluster {
         let node = |name: &str| {
             let labels = json!({"kubernetes.io/hostname": name});
             json!({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}})
         };
-        ["n1", "n2"].map(|name| Node::decode_value(node(name)).unwrap()).into()
+        let mut cluster = Cluster::default();
+        for name in ["n1", "n2"] {
+            cluster.set_node(Arc::new(Node::decode_value(node(name)).unwrap()));
+        }
+        cluster
     }
 
     fn pod(name: &str, version: u64, node: &str, affinity: Value) -> Pod {
@@ -94,15 +168,54 @@ mod tests {
             pod("b", 6, "n1", json!({})),
             pod("pending", 8, "", json!({})),
         ];
-        let wrong = replay(nodes(), pods);
+        let wrong = replay(cluster(), pods, &[]);
         assert_eq!(wrong, [("x/c".to_owned(), "Insufficient cpu (NodeResourcesFit)".to_owned())]);
     }
 
     #[test]
     fn bindings_may_be_written_in_another_order() {
-        let late = |node: &str| replay(nodes(), vec![pod("a", 5, node, near("b")), pod("b", 6, "n2", json!({}))]);
+        let late =
+            |node: &str| replay(cluster(), vec![pod("a", 5, node, near("b")), pod("b", 6, "n2", json!({}))], &[]);
         assert_eq!(late("n2"), []);
         let wrong = ("x/a".to_owned(), "node(s) didn't match pod affinity rules (InterPodAffinity)".to_owned());
         assert_eq!(late("n1"), [wrong]);
+    }
+
+    fn claim(name: &str, device: Option<&str>) -> ResourceClaim {
+        let request =
+            json!({"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}});
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": true});
+        let mut claim = json!({
+            "metadata": {"namespace": "x", "name": name, "uid": name, "ownerReferences": [owner]},
+            "spec": {"devices": {"requests": [request]}},
+        });
+        if let Some(device) = device {
+            let result = json!({"request": "r", "driver": "d", "pool": "n1", "device": device});
+            claim["status"] = json!({"allocation": {"devices": {"results": [result]}}});
+        }
+        ResourceClaim::decode_value(claim).unwrap()
+    }
+
+    #[test]
+    fn a_device_has_one_claim() {
+        let slice = json!({"metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": "n1", "devices": [{"name": "g0"}],
+            "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}});
+        let class = json!({"metadata": {"name": "gpu"}, "spec": {}});
+        let mut cluster = cluster();
+        cluster.devices = Arc::new(Devices {
+            claims: shared(vec![claim("a", None), claim("b", None)]),
+            classes: shared(vec![DeviceClass::decode_value(class).unwrap()]),
+            slices: shared(vec![ResourceSlice::decode_value(slice).unwrap()]),
+        });
+        let pod = |name: &str, version: u64| {
+            let entry = json!({"name": "c", "resourceClaimName": name});
+            let metadata = json!({"namespace": "x", "name": name, "uid": name, "resourceVersion": version.to_string()});
+            let spec = json!({"nodeName": "n1", "containers": [], "resourceClaims": [entry]});
+            Pod::decode_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        };
+        let claims = [claim("a", Some("g0")), claim("b", Some("g0"))];
+        let wrong = replay(cluster, vec![pod("a", 1), pod("b", 2)], &claims);
+        assert_eq!(wrong, [("x/b".to_owned(), "cannot allocate all claims (DynamicResources)".to_owned())]);
+        assert_eq!(taken_twice(&claims), ["d/n1/g0"]);
     }
 }

@@ -1,6 +1,7 @@
-//! What the API server counts itself, read from its `/metrics`.
+//! What a server counts itself, read from its `/metrics`.
 
 use super::Error;
+use super::histogram::Buckets;
 use client::Client;
 use client::request::Call;
 use http::Method;
@@ -37,6 +38,24 @@ impl Scrape {
             *added.entry(name.to_owned()).or_default() += value - before.0.get(sample).copied().unwrap_or_default();
         }
         added
+    }
+
+    /// What a histogram has counted since then in the series that have all of these labels.
+    pub fn buckets_since(&self, before: &Self, family: &str, labels: &[&str]) -> Buckets {
+        let family = format!("{family}_bucket{{");
+        let mut buckets: Vec<(f64, f64)> = Vec::new();
+        for (sample, value) in &self.0 {
+            let Some(written) = sample.strip_prefix(&family) else { continue };
+            let bound = written.split_once("le=\"").and_then(|(_, rest)| rest.split('"').next()?.parse().ok());
+            let Some(bound) = bound.filter(|_| labels.iter().all(|label| written.contains(label))) else { continue };
+            let added = value - before.0.get(sample).copied().unwrap_or_default();
+            match buckets.iter_mut().find(|(known, _)| *known == bound) {
+                Some((_, count)) => *count += added,
+                None => buckets.push((bound, added)),
+            }
+        }
+        buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        Buckets(buckets)
     }
 
     pub fn store_requests_since(&self, before: &Self) -> f64 {
@@ -91,6 +110,23 @@ mod tests {
         let expected = BTreeMap::from([("get".to_owned(), 3.0), ("list".to_owned(), 2.0)]);
         assert_eq!(after.since(&before, "etcd_requests_total", "operation"), expected);
     }
+
+    #[test]
+    fn buckets_are_added_up_over_series() {
+        let line = |profile: &str, result: &str, le: &str, count: u32| {
+            format!("s_seconds_bucket{{profile=\"{profile}\",result=\"{result}\",le=\"{le}\"}} {count}\n")
+        };
+        let before = Scrape::read(&line("a", "scheduled", "0.5", 1));
+        let after = [
+            line("a", "scheduled", "0.5", 3),
+            line("b", "scheduled", "0.5", 1),
+            line("a", "scheduled", "+Inf", 4),
+            line("a", "error", "0.5", 9),
+        ];
+        let buckets = Scrape::read(&after.concat()).buckets_since(&before, "s_seconds", &["result=\"scheduled\""]);
+        assert_eq!(buckets, Buckets(vec![(0.5, 3.0), (f64::INFINITY, 4.0)]));
+    }
+
     #[test]
     fn writes_are_added_up_by_verb_and_resource() {
         let line = |code: u32, resource: &str, subresource: &str, verb: &str, count: u32| {

@@ -117,6 +117,23 @@ impl Servers {
         self.spawn(bench, name, &all)
     }
 
+    /// Starts a component that serves its pages, and returns a client of them. They are there once the component is ready.
+    pub fn add_serving(&mut self, bench: &Bench, name: &'static str, arguments: &[&str]) -> Result<Client, Error> {
+        let port = free_port()?;
+        let path = |name: &str| self.directory.path().join(name).display().to_string();
+        let mut all = vec![
+            format!("--kubeconfig={}", path("kubeconfig")),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+            format!("--tls-cert-file={}", path("tls.crt")),
+            format!("--tls-private-key-file={}", path("tls.key")),
+        ];
+        all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self.spawn(bench, name, &all)?;
+        let connection = Connection { server: format!("https://127.0.0.1:{port}"), ..self.connection.clone() };
+        Ok(Client::connect(&self.env, &connection, "orrery-bench")?)
+    }
+
     fn spawn(&mut self, bench: &Bench, name: &'static str, arguments: &[String]) -> Result<(), Error> {
         let log = self.directory.path().join(format!("{name}.log"));
         let log = fs::File::create(&log).map_err(|error| Error::Io(log.display().to_string(), error))?;

@@ -36,10 +36,12 @@ pub fn zone(node: &Node) -> (String, String) {
 }
 
 impl Snapshot {
+    #[inline]
     pub fn nodes(&self) -> &[Arc<NodeInfo>] {
         &self.nodes
     }
 
+    #[inline]
     pub fn generations(&self) -> &[u64] {
         &self.generations
     }
