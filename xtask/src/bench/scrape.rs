@@ -46,7 +46,8 @@ impl Scrape {
         let mut buckets: Vec<(f64, f64)> = Vec::new();
         for (sample, value) in &self.0 {
             let Some(written) = sample.strip_prefix(&family) else { continue };
-            let bound = written.split_once("le=\"").and_then(|(_, rest)| rest.split('"').next()?.parse().ok());
+            let bound =
+                written.split(',').find_map(|label| label.strip_prefix("le=\"")?.split('"').next()?.parse().ok());
             let Some(bound) = bound.filter(|_| labels.iter().all(|label| written.contains(label))) else { continue };
             let added = value - before.0.get(sample).copied().unwrap_or_default();
             match buckets.iter_mut().find(|(known, _)| *known == bound) {
