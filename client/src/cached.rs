@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/client-go/metadata and k8s.io/client-go/dynamic/dynamicinformer.
 
+use crate::managed_fields;
 use crate::request::JSON;
 use proto::kinds::Kind;
 use proto::kinds::metav1::ObjectMeta;
@@ -95,9 +96,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 /// memory than all the rest.
 impl<K: Kind> Cached for K {
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut object = K::decode(bytes)?;
-        object.metadata_mut().managed_fields = None;
-        Ok(object)
+        K::decode(&managed_fields::without(bytes))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -122,9 +121,7 @@ impl Cached for PartialObject {
     const ACCEPT_WATCH: &'static str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut object: Self = serde_json::from_slice(bytes)?;
-        object.metadata.managed_fields = None;
-        Ok(object)
+        serde_json::from_slice(&managed_fields::without(bytes))
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -4,13 +4,13 @@
 
 use crate::error::Error;
 use crate::link::Link;
+use crate::request_metrics::RequestMetrics;
 use crate::token::{FileToken, FixedToken, TokenSource};
 use crate::token_bucket::SharedBucket;
 use crate::transport::Transport;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::{Connection, KubeconfigError};
-use component_base::metrics::{Counters, Histograms};
 use component_base::options::ClientOptions;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
@@ -18,10 +18,6 @@ use std::sync::Arc;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
-
-const REQUESTS_HELP: &str = "Number of HTTP requests, partitioned by status code, method, and host.";
-const DURATION_HELP: &str = "Request latency in seconds. Broken down by verb, and host.";
-const DURATION_S: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 /// A client of one server under one identity.
 #[derive(Clone)]
@@ -37,10 +33,7 @@ pub struct Client {
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
     link: Option<Link>,
-    /// The server's name in metrics.
-    host: Arc<str>,
-    requests: Counters,
-    durations: Histograms,
+    metrics: Arc<RequestMetrics>,
 }
 
 struct Impersonated {
@@ -102,9 +95,7 @@ impl Client {
             impersonated: None,
             limit: None,
             link: None,
-            host: host.into(),
-            requests: env.metrics().counters("rest_client_requests_total", REQUESTS_HELP),
-            durations: env.metrics().histograms("rest_client_request_duration_seconds", DURATION_HELP, DURATION_S),
+            metrics: Arc::new(RequestMetrics::new(env.metrics(), host)),
         }
     }
 
@@ -186,14 +177,11 @@ impl Client {
             bearer.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, bearer);
         }
-        let method = request.method().as_str().to_owned();
+        let method = request.method().clone();
         let began = self.env.now();
         let answer = self.transport.send(request).await;
         let took = self.env.now().duration_since(began);
-        let code = answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-        let host = self.host.to_string();
-        self.requests.get_or_create(&vec![("code", code), ("host", host.clone()), ("method", method.clone())]).inc();
-        self.durations.get_or_create(&vec![("host", host), ("verb", method)]).observe(took.as_secs_f64());
+        self.metrics.observe(&method, answer.as_ref().ok().map(Response::status), took);
         answer
     }
 }

@@ -15,12 +15,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 /// Time limit for connecting, as in client-go's dialer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes that are read from a socket at once. TLS alone reads four KiB, and most objects of a watch are longer.
+const READ_BYTES: usize = 16 << 10;
 
 /// Connects to the authority of a URL.
 #[derive(Clone)]
@@ -47,6 +50,7 @@ impl TlsConnector {
         }
         let name = ServerName::try_from(self.server_name.unwrap_or(host))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let tcp = BufReader::with_capacity(READ_BYTES, tcp);
         Ok(Stream::Tls(TokioIo::new(Box::new(self.tls.connect(name, tcp).await?))))
     }
 }
@@ -74,7 +78,7 @@ impl Service<Uri> for TlsConnector {
 
 pub(crate) enum Stream {
     Plain(TokioIo<TcpStream>),
-    Tls(TokioIo<Box<TlsStream<TcpStream>>>),
+    Tls(TokioIo<Box<TlsStream<BufReader<TcpStream>>>>),
 }
 
 impl Connection for Stream {

@@ -79,6 +79,11 @@ impl DynamicApi {
         self.fetch(Call::new(Method::POST, target.into_string()).body(JSON, object.to_string())).await
     }
 
+    /// Creates an object from its JSON in this API's namespace, without decoding the server's answer.
+    pub(crate) async fn create_unread(&self, object: Vec<u8>) -> Result<(), Error> {
+        self.client.call(&Call::new(Method::POST, self.collection()).body(JSON, object)).await.map(drop)
+    }
+
     /// Replaces the object; its `resourceVersion`, if any, must be the present one.
     pub async fn update(&self, object: &Value) -> Result<Value, Error> {
         self.put(object, "").await
@@ -125,6 +130,12 @@ impl DynamicApi {
     pub async fn create_subresource(&self, name: &str, subresource: &str, body: &Value) -> Result<Value, Error> {
         let target = self.object(name).segment(subresource).into_string();
         self.fetch(Call::new(Method::POST, target).body(JSON, body.to_string())).await
+    }
+
+    /// Posts JSON to a subresource, such as `binding`, without decoding the server's answer.
+    pub async fn create_subresource_unread(&self, name: &str, subresource: &str, body: Vec<u8>) -> Result<(), Error> {
+        let target = self.object(name).segment(subresource).into_string();
+        self.client.call(&Call::new(Method::POST, target).body(JSON, body)).await.map(drop)
     }
 
     pub async fn update_subresource(&self, name: &str, subresource: &str, body: &Value) -> Result<Value, Error> {

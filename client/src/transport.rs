@@ -95,14 +95,15 @@ impl Transport {
                 None => Err(Error::Transport(format!("{}: connect {authority}: connection refused", line(&request)))),
             },
             Self::Sockets { http, scheme, authority } => {
-                let line = line(&request);
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
                 parts.scheme = Some(scheme.clone());
                 parts.authority = Some(authority.clone());
-                *request.uri_mut() = Uri::from_parts(parts).map_err(|error| unusable(&line, &error))?;
+                let uri = Uri::from_parts(parts).map_err(|error| unusable(request.method().as_str(), &error))?;
+                *request.uri_mut() = uri.clone();
+                let method = request.method().clone();
                 let answer = http.request(request).await;
                 answer.map(|answer| answer.map(Body::new)).map_err(|error| {
-                    let text = format!("{line}: {authority}: {}", chain(&error));
+                    let text = format!("{method} {}: {authority}: {}", uri.path(), chain(&error));
                     if error.is_connect() { Error::Transport(text) } else { Error::Lost(text) }
                 })
             }

@@ -34,9 +34,10 @@ pub enum WatchEvent {
 /// A running watch; dropping it ends it.
 pub struct Watch {
     body: component_base::http::BodyStream,
-    buffer: BytesMut,
-    /// Number of buffered bytes without a line end.
-    scanned: usize,
+    /// Bytes that have come and were not looked at.
+    chunk: Bytes,
+    /// The begin of a line whose end has not come. Most lines come whole and are not copied.
+    partial: BytesMut,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +63,7 @@ struct Mark {
 
 impl Watch {
     pub(crate) fn new(body: Body) -> Self {
-        Self { body: body.into_data_stream(), buffer: BytesMut::new(), scanned: 0 }
+        Self { body: body.into_data_stream(), chunk: Bytes::new(), partial: BytesMut::new() }
     }
 
     /// Returns the next change, or `None` when the server has ended the watch. An `ERROR` event is an error, and the last.
@@ -74,11 +75,11 @@ impl Watch {
                 }
                 return Some(read_line(&line));
             }
-            if self.buffer.len() > MAX_LINE_BYTES {
+            if self.partial.len() > MAX_LINE_BYTES {
                 return Some(Err(Error::Decode(format!("watch: a line of more than {MAX_LINE_BYTES} bytes"))));
             }
             match self.body.next().await {
-                Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
+                Some(Ok(bytes)) => self.chunk = bytes,
                 Some(Err(error)) => return Some(Err(Error::Lost(format!("watch: {error}")))),
                 // An incomplete last line is dropped.
                 None => return None,
@@ -87,24 +88,25 @@ impl Watch {
     }
 
     fn take_line(&mut self) -> Option<Bytes> {
-        match self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
-            Some(at) => {
-                let line = self.buffer.split_to(self.scanned + at + 1).freeze();
-                self.scanned = 0;
-                Some(line)
-            }
-            None => {
-                self.scanned = self.buffer.len();
-                None
-            }
+        let end = memchr::memchr(b'\n', &self.chunk);
+        let part = self.chunk.split_to(end.map_or(self.chunk.len(), |at| at + 1));
+        if end.is_some() && self.partial.is_empty() {
+            return Some(part);
         }
+        self.partial.extend_from_slice(&part);
+        end.map(|_| self.partial.split().freeze())
     }
 }
 
 fn read_line(line: &Bytes) -> Result<WatchEvent, Error> {
     let undecodable = |error: serde_json::Error| Error::Decode(format!("watch: {error}"));
-    let Line { kind, object } = serde_json::from_slice(line).map_err(undecodable)?;
-    let object = line.slice_ref(object.get().as_bytes());
+    let (kind, object) = match split_line(line) {
+        Some((kind, object)) => (kind, line.slice_ref(object)),
+        None => {
+            let Line { kind, object } = serde_json::from_slice(line).map_err(undecodable)?;
+            (kind, line.slice_ref(object.get().as_bytes()))
+        }
+    };
     match kind {
         "ADDED" => Ok(WatchEvent::Added(object)),
         "MODIFIED" => Ok(WatchEvent::Modified(object)),
@@ -123,6 +125,17 @@ fn read_line(line: &Bytes) -> Result<WatchEvent, Error> {
         }
         other => Err(Error::Decode(format!("watch: unknown type of event {other:?}"))),
     }
+}
+
+/// Splits a line as Kubernetes' servers write it, with the type before the object. The object is not read: whoever decodes
+/// it finds its errors.
+fn split_line(line: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = line.strip_prefix(b"{\"type\":\"")?;
+    let end = memchr::memchr(b'"', rest)?;
+    let (kind, rest) = rest.split_at(end);
+    let object = rest.strip_prefix(b"\",\"object\":")?.trim_ascii_end().strip_suffix(b"}")?;
+    let kind = std::str::from_utf8(kind).ok()?;
+    (object.starts_with(b"{") && object.ends_with(b"}")).then_some((kind, object))
 }
 
 #[cfg(test)]

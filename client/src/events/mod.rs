@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use proto::kinds::Kind;
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -25,15 +26,23 @@ use tokio::sync::mpsc;
 const QUEUE_LENGTH: usize = 1000;
 
 /// The object that an event is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Regarding {
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Part of the object, such as `spec.containers{web}`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
 
@@ -63,23 +72,6 @@ impl Regarding {
             resource_version: text(&metadata["resourceVersion"]),
             field_path: String::new(),
         }
-    }
-
-    fn to_value(&self) -> Value {
-        let mut reference = serde_json::Map::new();
-        let fields = [
-            ("kind", &self.kind),
-            ("namespace", &self.namespace),
-            ("name", &self.name),
-            ("uid", &self.uid),
-            ("apiVersion", &self.api_version),
-            ("resourceVersion", &self.resource_version),
-            ("fieldPath", &self.field_path),
-        ];
-        for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
-            reference.insert(field.into(), json!(value));
-        }
-        Value::Object(reference)
     }
 }
 
@@ -158,30 +150,63 @@ impl Occurrence {
         if namespace.is_empty() { "default" } else { namespace }
     }
 
-    fn to_value(&self) -> Value {
-        let mut event = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": self.name, "namespace": self.namespace()},
-            "involvedObject": self.spec.regarding.to_value(),
-            "reason": self.spec.reason,
-            "message": self.spec.message,
-            "type": self.spec.event_type.as_str(),
-            "count": self.count,
-            "firstTimestamp": Time(self.first_at),
-            "lastTimestamp": Time(self.last_at),
-            "source": {"component": *self.component},
-            "reportingComponent": *self.component,
-            "reportingInstance": *self.host,
-        });
-        if !self.host.is_empty() {
-            event["source"]["host"] = json!(*self.host);
-        }
-        if !self.spec.action.is_empty() {
-            event["action"] = json!(self.spec.action);
-        }
-        event
+    /// Returns the Event as JSON.
+    fn to_json(&self) -> Vec<u8> {
+        let spec = &self.spec;
+        let body = Body {
+            api_version: "v1",
+            kind: "Event",
+            metadata: Metadata { name: &self.name, namespace: self.namespace() },
+            involved_object: &spec.regarding,
+            reason: &spec.reason,
+            message: &spec.message,
+            event_type: spec.event_type.as_str(),
+            count: self.count,
+            first_timestamp: Time(self.first_at),
+            last_timestamp: Time(self.last_at),
+            source: Source { component: &self.component, host: &self.host },
+            reporting_component: &self.component,
+            reporting_instance: &self.host,
+            action: &spec.action,
+        };
+        serde_json::to_vec(&body).expect("an event is plain data")
     }
+}
+
+/// The fields of an Event in the API that this client sets. Events are written in great numbers, so they are written without
+/// a tree.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: Metadata<'a>,
+    involved_object: &'a Regarding,
+    reason: &'a str,
+    message: &'a str,
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    count: u32,
+    first_timestamp: Time,
+    last_timestamp: Time,
+    source: Source<'a>,
+    reporting_component: &'a str,
+    reporting_instance: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    action: &'a str,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    component: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    host: &'a str,
 }
 
 /// A simulated node agent, as which events are written.

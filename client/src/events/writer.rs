@@ -1,6 +1,7 @@
-//! The task that writes events one after another, with retries while the server cannot be reached.
+//! The task that writes events, with retries while the server cannot be reached. Events that wait together are written
+//! together, except that events about one object keep their order.
 //!
-//! Corresponds to recordToSink of k8s.io/client-go/tools/record/event.go.
+//! Corresponds to recordToSink of k8s.io/client-go/tools/record/event.go and of tools/events/event_broadcaster.go.
 
 use super::Occurrence;
 use super::correlator::{Correlated, Correlator};
@@ -8,6 +9,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::options::{Patch, PatchOptions};
 use component_base::rng::Random;
+use futures::future::join_all;
 use proto::gvk::Gvr;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -15,6 +17,8 @@ use tokio::sync::mpsc;
 /// Number of tries and pause between them, as in client-go.
 const MAX_TRIES: u32 = 12;
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// Most events that are written at once. Their requests share packets and the store's syncs.
+const MAX_AT_ONCE: usize = 16;
 /// Time to write the queued events at shutdown; the rest is dropped.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
@@ -35,22 +39,24 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
             () = env.sleep(RETRY_PAUSE), if !postponed.is_empty() => None,
         };
         let mut due = std::mem::take(&mut postponed);
-        if let Some(event) = next {
+        let more = std::iter::from_fn(|| waiting.try_recv().ok());
+        for event in next.into_iter().chain(more).take(MAX_AT_ONCE) {
             match event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
                 // It waits for its own agent alone, and not the events of others for it.
                 Some(agent) => agent.hold(event),
                 None => due.push(correlator.correlate(event, env.now())),
             }
         }
-        for correlated in due {
+        for group in groups(due) {
+            let writes = group.iter().map(|correlated| write_with_retries(&client, &random, correlated));
             let written = tokio::select! {
                 biased;
-                written = write_with_retries(&client, &random, &correlated) => written,
+                written = join_all(writes) => written,
                 () = env.shutdown().cancelled() => break,
             };
-            if written == Written::LinkIsCut {
-                postponed.push(correlated);
-            }
+            let all = group.into_iter().zip(written);
+            postponed
+                .extend(all.filter(|(_, written)| *written == Written::LinkIsCut).map(|(correlated, _)| correlated));
         }
     }
     waiting.close();
@@ -63,6 +69,25 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     if env.timeout(SHUTDOWN_LIMIT, rest).await.is_err() {
         tracing::warn!(component, dropped = waiting.len(), "events dropped at shutdown");
     }
+}
+
+/// Splits events into groups that are written at once. No group has two events about one object.
+fn groups(due: Vec<Correlated>) -> Vec<Vec<Correlated>> {
+    let mut groups: Vec<Vec<Correlated>> = Vec::new();
+    for correlated in due {
+        let Some(event) = correlated.event() else { continue };
+        let is_about = |other: &Correlated| other.event().is_some_and(|other| is_same_object(event, other));
+        match groups.last_mut().filter(|group| group.len() < MAX_AT_ONCE && !group.iter().any(is_about)) {
+            Some(group) => group.push(correlated),
+            None => groups.push(vec![correlated]),
+        }
+    }
+    groups
+}
+
+fn is_same_object(one: &Occurrence, other: &Occurrence) -> bool {
+    let (one, other) = (&one.spec.regarding, &other.spec.regarding);
+    one.name == other.name && one.namespace == other.namespace && one.kind == other.kind
 }
 
 /// What became of an event.
@@ -106,14 +131,14 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
     match correlated {
         Correlated::Skip => Ok(()),
         Correlated::Create(event) => {
-            writer_of(client, event).dynamic(&gvr, event.namespace()).create(&event.to_value()).await.map(drop)
+            writer_of(client, event).dynamic(&gvr, event.namespace()).create_unread(event.to_json()).await
         }
         Correlated::Count(event, patch) => {
             let api = writer_of(client, event).dynamic(&gvr, event.namespace());
             let patch = Patch::Strategic(patch.clone());
             match api.patch(&event.name, &patch, &PatchOptions::default()).await {
                 // The event has expired, so it is created again with its present count.
-                Err(error) if error.is_not_found() => api.create(&event.to_value()).await.map(drop),
+                Err(error) if error.is_not_found() => api.create_unread(event.to_json()).await,
                 other => other.map(drop),
             }
         }
@@ -122,4 +147,40 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
 
 fn writer_of<'a>(client: &'a Client, event: &'a Occurrence) -> &'a Client {
     event.agent.as_ref().map_or(client, |agent| &agent.client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{EventSpec, EventType, Regarding};
+    use component_base::env::Env;
+
+    #[tokio::test(start_paused = true)]
+    async fn events_about_one_object_are_never_in_one_group() {
+        let env = Env::simulated(1);
+        let mut correlator = Correlator::new();
+        let mut correlate = |name: &str, message: usize| {
+            let regarding = Regarding { name: name.to_owned(), ..Regarding::default() };
+            let event = Occurrence {
+                spec: EventSpec::new(&regarding, EventType::Normal, "Reason", message.to_string()),
+                component: "test".into(),
+                host: "".into(),
+                agent: None,
+                name: format!("{name}.{message}"),
+                is_shared: false,
+                count: 1,
+                first_at: env.wall(),
+                last_at: env.wall(),
+            };
+            correlator.correlate(event, env.now())
+        };
+        let show = |due: Vec<Correlated>| -> Vec<Vec<String>> {
+            let name = |correlated: &Correlated| correlated.event().unwrap().name.clone();
+            groups(due).iter().map(|group| group.iter().map(name).collect()).collect()
+        };
+        let due = ["a", "b", "a", "c", "b", "b"].into_iter().enumerate().map(|(n, name)| correlate(name, n));
+        assert_eq!(show(due.collect()), [vec!["a.0", "b.1"], vec!["a.2", "c.3", "b.4"], vec!["b.5"]]);
+        let many = (0..40).map(|n| correlate(&format!("p-{n}"), n)).collect();
+        assert_eq!(show(many).iter().map(Vec::len).collect::<Vec<_>>(), [16, 16, 8]);
+    }
 }

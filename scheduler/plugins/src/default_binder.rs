@@ -8,7 +8,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{Bind, Plugin};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 pub struct DefaultBinder {
     pub client: Client,
@@ -16,14 +16,34 @@ pub struct DefaultBinder {
 
 const NAME: &str = "DefaultBinder";
 
-/// Returns the binding. Its uid prevents the binding of a later pod of the same name.
-pub fn binding(pod: &PodInfo, node: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"namespace": pod.namespace(), "name": pod.pod.name(), "uid": pod.uid()},
-        "target": {"kind": "Node", "name": node},
-    })
+/// A binding. Its uid prevents the binding of a later pod of the same name.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: Metadata<'a>,
+    target: Target<'a>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+struct Target<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+fn binding(pod: &PodInfo, node: &str) -> Vec<u8> {
+    let metadata = Metadata { namespace: pod.namespace(), name: pod.pod.name(), uid: pod.uid() };
+    let target = Target { kind: "Node", name: node };
+    let binding = Binding { api_version: "v1", kind: "Binding", metadata, target };
+    serde_json::to_vec(&binding).expect("a binding is plain data")
 }
 
 impl Plugin for DefaultBinder {
@@ -35,8 +55,8 @@ impl Plugin for DefaultBinder {
 #[async_trait]
 impl Bind for DefaultBinder {
     async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
-        let pods = self.client.api::<Pod>(pod.namespace());
-        let bound = pods.create_subresource(pod.pod.name(), "binding", &binding(pod, node)).await;
-        Some(bound.map(drop).map_err(|error| error.to_string()))
+        let pods = self.client.dynamic(&Pod::gvr(), pod.namespace());
+        let bound = pods.create_subresource_unread(pod.pod.name(), "binding", binding(pod, node)).await;
+        Some(bound.map_err(|error| error.to_string()))
     }
 }
