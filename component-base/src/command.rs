@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/component-base/cli.
 
 use crate::env::Env;
-use crate::lifecycle::run_main;
+use crate::lifecycle::{Threads, run_main_on};
 use crate::logging;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
@@ -42,11 +42,26 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
+    main_on(Threads::PerCore, name, about, run)
+}
+
+/// Runs the named component as this process, on so many threads.
+pub fn main_on<Config, F, E>(
+    threads: Threads,
+    name: &'static str,
+    about: &'static str,
+    run: impl FnOnce(Config, Env) -> F,
+) -> ExitCode
+where
+    Config: Args,
+    F: Future<Output = Result<(), E>>,
+    E: Display,
+{
     match parse_as::<CommandLine<Config>>(CommandLine::<Config>::command().name(name).about(about)) {
         Err(code) => code,
         Ok(CommandLine { logging, config }) => {
             logging::init(logging.verbosity);
-            run_main(name, |env| run(config, env))
+            run_main_on(threads, name, |env| run(config, env))
         }
     }
 }

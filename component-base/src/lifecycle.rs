@@ -22,6 +22,15 @@ pub const PARENT_PIPE: &str = "ORRERY_PARENT_PIPE";
 /// Time that tasks get to end after the component has ended; shorter than a parent waits before it kills.
 const DRAIN_LIMIT: Duration = Duration::from_secs(8);
 
+/// The threads that run the tasks of a process. Work that blocks has threads of its own in both cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// As many as there are cores.
+    PerCore,
+    /// One. A component whose work is one sequence loses more by waking another thread than it wins.
+    One,
+}
+
 /// Runs a component until it ends, or until SIGTERM, SIGINT or the parent's end asks it to. A second signal ends it at
 /// once. A failure is one line on standard error and exit code 1.
 pub fn run_main<F, E>(name: &str, component: impl FnOnce(Env) -> F) -> ExitCode
@@ -29,12 +38,22 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
-    let component = |env| async { component(env).await.map_err(|error| error.to_string()) }.boxed_local();
-    run_boxed(name, Box::new(component))
+    run_main_on(Threads::PerCore, name, component)
 }
 
-/// Does the work of `run_main` without its type parameters, so that it is compiled once.
+/// Runs a component as `run_main` does, on so many threads.
+pub fn run_main_on<F, E>(threads: Threads, name: &str, component: impl FnOnce(Env) -> F) -> ExitCode
+where
+    F: Future<Output = Result<(), E>>,
+    E: Display,
+{
+    let component = |env| async { component(env).await.map_err(|error| error.to_string()) }.boxed_local();
+    run_boxed(threads, name, Box::new(component))
+}
+
+/// Does the work of `run_main_on` without its type parameters, so that it is compiled once.
 fn run_boxed<'a>(
+    threads: Threads,
     name: &str,
     component: Box<dyn FnOnce(Env) -> LocalBoxFuture<'a, Result<(), String>> + 'a>,
 ) -> ExitCode {
@@ -46,7 +65,11 @@ fn run_boxed<'a>(
     descriptors::raise_limit();
     tls::install_provider();
     std::panic::set_hook(Box::new(log_panic));
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut builder = match threads {
+        Threads::PerCore => tokio::runtime::Builder::new_multi_thread(),
+        Threads::One => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(name, &error),
     };

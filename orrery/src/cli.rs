@@ -3,7 +3,7 @@
 use crate::{addons, certs, cloud, down, explain, health, node, sim, snapshot, status, trace, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
-use component_base::lifecycle::run_main;
+use component_base::lifecycle::{run_main, run_main_on};
 use std::process::ExitCode;
 
 /// A working model of the Kubernetes control plane
@@ -93,7 +93,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::CloudControllerManager(config) => {
             run_main("cloud-controller-manager", |env| controller_manager::cloud::run(config, env))
         }
-        Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
+        Command::Scheduler(config) => run_main_on(scheduler::THREADS, "scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
         Command::MetricsServer(config) => run_main("metrics-server", |env| metrics_server::run(config, env)),

@@ -25,6 +25,7 @@ use client::component::{Component, Error};
 use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use component_base::lifecycle::Threads;
 use framework::Register;
 use framework::configuration::Configuration;
 use framework::configuration::shown::configz;
@@ -35,6 +36,8 @@ use tokio::sync::watch;
 
 /// Name and default port of kube-scheduler.
 const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };
+/// Threads of the process. Cycles run one after the other, and each decision leads to a few small requests.
+pub const THREADS: Threads = Threads::One;
 /// Name of the Lease that the leader holds.
 const LEASE: &str = "kube-scheduler";
 

@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    component_base::command::main("scheduler", "Assigns pods to nodes", scheduler::run)
+    component_base::command::main_on(scheduler::THREADS, "scheduler", "Assigns pods to nodes", scheduler::run)
 }

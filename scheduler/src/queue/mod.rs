@@ -321,6 +321,11 @@ impl SchedulingQueue {
         self.pods.contains_key(uid) || self.in_flight.contains_key(uid)
     }
 
+    /// Returns true if `pop` may have a pod now.
+    pub fn has_ready(&self) -> bool {
+        !(self.active.is_empty() && self.backoff.is_empty())
+    }
+
     /// Returns the time at which `pop` may have a pod without a further event.
     pub fn next_due(&self) -> Option<Instant> {
         let window_end = |window: u64| self.epoch + Duration::from_secs((window + 1) * BACK_OFF_WINDOW_S);

@@ -22,14 +22,20 @@ impl SharedQueue {
         Self { env: env.clone(), inner, changed: Notify::new() }
     }
 
-    /// Runs `change` on the queue, and wakes the scheduling loop.
+    /// Runs `change` on the queue. Wakes the scheduling loop if a pod is ready then, or will be sooner than before. Most
+    /// changes do neither, such as the end of a binding.
     pub fn with<T>(&self, change: impl FnOnce(&mut SchedulingQueue, tokio::time::Instant) -> T) -> T {
         let now = self.env.now();
         let mut queue = self.inner.lock();
         queue.present = now;
+        let due = queue.next_due();
         let result = change(&mut queue, now);
+        let is_sooner = queue.next_due().is_some_and(|next| due.is_none_or(|due| next < due));
+        let wakes = is_sooner || queue.has_ready();
         drop(queue);
-        self.changed.notify_one();
+        if wakes {
+            self.changed.notify_one();
+        }
         result
     }
 
