@@ -2,8 +2,10 @@
 //!
 //! Corresponds to k8s.io/client-go/dynamic.
 
+use crate::cached::{Cached, PartialObject};
 use crate::client::Client;
 use crate::error::Error;
+use crate::managed_fields;
 use crate::options::{DeleteOptions, List, ListMeta, ListOptions, Patch, PatchOptions};
 use crate::request::{Call, JSON, Target};
 use crate::watch::Watch;
@@ -40,6 +42,25 @@ impl FromBody for Value {
     }
 }
 
+impl FromBody for PartialObject {
+    fn from_body(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        Self::decode(bytes)
+    }
+}
+
+/// An object of which only the metadata is decoded, without managed fields.
+#[derive(Deserialize)]
+struct Described {
+    #[serde(default)]
+    metadata: Value,
+}
+
+impl FromBody for Described {
+    fn from_body(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(&managed_fields::without(bytes))
+    }
+}
+
 #[derive(Deserialize)]
 struct RawList<'a> {
     #[serde(default)]
@@ -70,13 +91,25 @@ impl DynamicApi {
         self.fetch(Call::new(Method::GET, self.object(name).into_string())).await
     }
 
+    /// Returns the metadata of an object. The server sends nothing else.
+    pub async fn get_metadata(&self, name: &str) -> Result<PartialObject, Error> {
+        let call = Call::new(Method::GET, self.object(name).into_string());
+        self.fetch(call.accept(PartialObject::ACCEPT_WATCH)).await
+    }
+
     pub async fn list(&self, options: &ListOptions) -> Result<List<Value>, Error> {
         self.list_as(options, JSON, |bytes| serde_json::from_slice(bytes)).await
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value, Error> {
-        let target = Target::new(self.collection_for(object));
-        self.fetch(Call::new(Method::POST, target.into_string()).body(JSON, object.to_string())).await
+        self.fetch(self.post_call(object)).await
+    }
+
+    /// Creates an object, and returns only the metadata of the new one. A server that can sends nothing else.
+    pub(crate) async fn create_described(&self, object: &Value) -> Result<Value, Error> {
+        let call = self.post_call(object).accept(PartialObject::ACCEPT_WATCH);
+        let described: Described = self.fetch(call).await?;
+        Ok(Value::from_iter([("metadata", described.metadata)]))
     }
 
     /// Creates an object from its JSON in this API's namespace, without decoding the server's answer.

@@ -10,7 +10,7 @@ use crate::options::ListOptions;
 use crate::packed::Whole;
 use crate::reflector::{Reflector, Sink};
 use crate::staging::Staging;
-use crate::store::{Selection, Store, is_same_version};
+use crate::store::{Store, is_same_version};
 use crate::work_queue::WorkQueue;
 use component_base::env::Env;
 use parking_lot::Mutex;
@@ -93,6 +93,10 @@ impl<T: Cached> Informer<T> {
         Self { core, kind: PhantomData }
     }
 
+    pub(crate) fn into_core(self) -> Arc<Core> {
+        self.core
+    }
+
     pub fn lister(&self) -> Lister<T> {
         Lister::new(self.core.store.clone())
     }
@@ -145,6 +149,22 @@ impl<T: Cached> Informer<T> {
     }
 }
 
+/// An informer whose objects may have any form.
+pub struct AnyInformer {
+    core: Arc<Core>,
+}
+
+impl AnyInformer {
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Adds a handler, as `Informer::on_event` does.
+    pub fn on_event(&self, handler: impl Fn(&Event<dyn AnyCached>) + Send + Sync + 'static) {
+        self.core.add_handler(Box::new(handler));
+    }
+}
+
 type Handler = Box<dyn Fn(&Event<dyn AnyCached>) + Send + Sync>;
 
 /// The untyped part of an informer.
@@ -178,9 +198,7 @@ impl Core {
 
     fn add_handler(&self, handler: Handler) {
         let mut handlers = self.handlers.lock();
-        for object in self.objects() {
-            handler(&Event::Added(object));
-        }
+        self.store.each(|object| handler(&Event::Added(object)));
         handlers.push(handler);
     }
 
@@ -213,10 +231,6 @@ impl Core {
         }
     }
 
-    fn objects(&self) -> Vec<Arc<dyn AnyCached>> {
-        self.store.read(Selection::All)
-    }
-
     /// Packs objects at rest, in a store that does so.
     async fn pack_forever(&self) {
         let period = self.store.packing().and_then(|packing| packing.whole.sweep_every);
@@ -230,6 +244,7 @@ impl Core {
                 left -= now;
                 tokio::task::yield_now().await;
             }
+            self.store.compact();
         }
     }
 
@@ -239,9 +254,7 @@ impl Core {
         loop {
             self.env().sleep(period).await;
             let handlers = self.handlers.lock();
-            for object in self.objects() {
-                deliver(&handlers, &Event::Updated { old: object.clone(), new: object });
-            }
+            self.store.each(|object| deliver(&handlers, &Event::Updated { old: object.clone(), new: object }));
         }
     }
 

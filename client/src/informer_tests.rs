@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proto::Status;
 use proto::gvk::Gvr;
 use proto::kinds::Kind;
-use proto::kinds::api::core::v1::ConfigMap;
+use proto::kinds::api::core::v1::{ConfigMap, Secret};
 use proto::meta::status::Cause;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -364,6 +364,34 @@ async fn one_informer_serves_all_who_ask_and_a_late_handler_hears_everything() {
     assert_eq!(take(&late), ["+b=1"]);
     assert_eq!(informers.of::<ConfigMap>().lister().by_index("value", "1").len(), 2);
     assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_needs_only_metadata_shares_the_informer_that_is_there() {
+    let World { env, server, informers } = world();
+    let gvr = ConfigMap::gvr();
+    server.put("configmaps", config("a", "1"));
+    server.put("secrets", config("b", "1"));
+    informers.of::<ConfigMap>();
+    informers.of_namespace::<Secret>("ns");
+    informers.start();
+    assert!(informers.synced().await);
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    for gvr in [gvr, Secret::gvr()] {
+        let seen = seen.clone();
+        informers
+            .of_any_form(&gvr)
+            .on_event(move |event| seen.lock().push(event.object().meta().name.clone().unwrap()));
+    }
+    assert_eq!(take(&seen), ["a"], "a late handler gets what is there");
+    assert_eq!(server.requests().len(), 2);
+    informers.start();
+    run_tasks(&env).await;
+    assert_eq!(take(&seen), ["b"], "an informer of one namespace has not all");
+    server.put("configmaps", config("c", "1"));
+    run_tasks(&env).await;
+    assert_eq!(take(&seen), ["c"]);
+    assert_eq!(server.requests().len(), 3, "one more, for the secrets of all namespaces");
 }
 
 #[tokio::test(start_paused = true)]

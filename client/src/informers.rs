@@ -4,7 +4,7 @@
 
 use crate::cached::{Cached, Codec, DynamicObject, PartialObject};
 use crate::client::Client;
-use crate::informer::{Core, Informer};
+use crate::informer::{AnyInformer, Core, Informer};
 use crate::options::ListOptions;
 use parking_lot::Mutex;
 use proto::gvk::Gvr;
@@ -72,6 +72,20 @@ impl Informers {
     /// Returns the metadata informer of any collection.
     pub fn metadata(&self, gvr: &Gvr) -> Informer<PartialObject> {
         self.informer(gvr, ListOptions::default())
+    }
+
+    /// Returns an informer of a whole collection, for somebody who reads only metadata: the one that holds its objects already,
+    /// or else the metadata informer, which packs objects at rest. Corresponds to NewInformerFactory of
+    /// k8s.io/controller-manager/pkg/informerfactory.
+    pub fn of_any_form(&self, gvr: &Gvr) -> AnyInformer {
+        let whole = ListOptions::default();
+        let is_present = |entry: &&Entry| entry.gvr == *gvr && entry.selection == whole;
+        let present = self.entries.lock().iter().find(is_present).map(|entry| entry.core.clone());
+        AnyInformer::of(present.unwrap_or_else(|| {
+            let informer = self.metadata(gvr);
+            informer.pack_at_rest();
+            informer.into_core()
+        }))
     }
 
     /// Returns the informer of any collection's untyped objects.

@@ -204,22 +204,29 @@ pub struct ApplyError {
     pub cause: Error,
 }
 
-/// Applies a plan in order. Returns the server's answer to each action; null for deletes and events.
+/// Applies a plan in order. Returns the server's answer to each action: to a creation only the metadata, and null for
+/// deletes and events.
 pub async fn apply(client: &Client, recorder: &Recorder, plan: &Plan) -> Result<Vec<Value>, ApplyError> {
     let mut answers = Vec::with_capacity(plan.actions.len());
     for action in &plan.actions {
-        tracing::debug!(%action, "acting");
-        match act(client, recorder, action).await {
+        match apply_one(client, recorder, action).await {
             Ok(answer) => answers.push(answer),
-            Err(cause) => return Err(ApplyError { done: answers.len(), failed: action.clone(), cause }),
+            Err(error) => return Err(ApplyError { done: answers.len(), ..error }),
         }
     }
     Ok(answers)
 }
 
+/// Applies one action, and returns the answer as `apply` does.
+pub async fn apply_one(client: &Client, recorder: &Recorder, action: &Action) -> Result<Value, ApplyError> {
+    tracing::debug!(%action, "acting");
+    let answer = act(client, recorder, action).await;
+    answer.map_err(|cause| ApplyError { done: 0, failed: action.clone(), cause })
+}
+
 async fn act(client: &Client, recorder: &Recorder, action: &Action) -> Result<Value, Error> {
     match action {
-        Action::Create { gvr, namespace, object } => client.dynamic(gvr, namespace).create(object).await,
+        Action::Create { gvr, namespace, object } => client.dynamic(gvr, namespace).create_described(object).await,
         Action::Update { gvr, namespace, object } => client.dynamic(gvr, namespace).update(object).await,
         Action::UpdateStatus { gvr, namespace, object } => client.dynamic(gvr, namespace).update_status(object).await,
         Action::Patch { gvr, namespace, name, subresource, patch } => {

@@ -45,15 +45,19 @@ struct Contents {
     recent: VecDeque<(u64, Arc<str>)>,
     /// Number of sweeps so far.
     sweeps: u64,
+    /// Number of objects that were packed since the store was compacted.
+    packed: usize,
     indexes: BTreeMap<&'static str, Index>,
     /// Version of the collection in the store; `None` before the first one is known.
     synced_version: Option<u64>,
 }
 
+/// Keys of objects, by value.
+type Entries = BTreeMap<String, BTreeSet<Arc<str>>>;
+
 struct Index {
     values: IndexFn,
-    /// Keys of objects, by value.
-    entries: BTreeMap<String, BTreeSet<Arc<str>>>,
+    entries: Entries,
 }
 
 impl Index {
@@ -213,10 +217,12 @@ impl Store {
 
     fn replace_by_packed(&self, packing: &Packing, unpacked: &Unpacked) {
         let packed = packing.pack(&*unpacked.object);
-        if let Some(slot) = self.contents.write().objects.get_mut(&unpacked.key)
+        let mut contents = self.contents.write();
+        if let Some(slot) = contents.objects.get_mut(&unpacked.key)
             && matches!(slot.held, Held::Whole(_, since) if since == unpacked.change)
         {
             slot.held = Held::Packed(packed);
+            contents.packed += 1;
         }
     }
 
@@ -303,6 +309,7 @@ impl Store {
             }
         }
         let change = contents.hold_whole(&key, packed.is_none() && self.packing.get().is_some());
+        contents.packed += usize::from(packed.is_some());
         let held = packed.map_or(Held::Whole(object, change), Held::Packed);
         let used = AtomicU64::new(contents.sweeps);
         contents.objects.insert(key, Slot { held, used });
@@ -356,6 +363,13 @@ impl Store {
             return self.unpack_used(held);
         }
         held.into_iter().map(|(_, held)| self.whole(held)).collect()
+    }
+
+    /// Calls a function with each object, one at a time, so that no more than one packed object is unpacked.
+    pub(crate) fn each(&self, mut handle: impl FnMut(Arc<dyn AnyCached>)) {
+        for (_, held) in self.held(&Selection::All) {
+            handle(self.whole(held));
+        }
     }
 
     /// Unpacks objects without the lock. In a store that sweeps they stay whole, because they will be read again.
@@ -445,5 +459,6 @@ pub(crate) fn is_same_version(old: &dyn AnyCached, new: &dyn AnyCached) -> bool 
     old.resource_version.is_some() && old.resource_version == new.resource_version && old.uid == new.uid
 }
 
+mod compaction;
 #[cfg(test)]
 mod tests;

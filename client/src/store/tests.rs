@@ -164,6 +164,7 @@ proptest! {
                 Op::Sweep => {
                     let changes = store.begin_sweep();
                     store.sweep(changes);
+                    store.compact();
                 }
                 Op::Remove(name) => {
                     let key = format!("ns/n{name}");

@@ -10,7 +10,7 @@ use crate::controller_ref::concerned_controllers;
 use crate::sequence::apply_in_sequence;
 use client::{
     Action, ApplyError, Client, ConsistencyStore, Error, Event, ListOptions, Lister, Plan, ReconcileError, Stale,
-    UidExpectations, apply,
+    UidExpectations, apply_one,
 };
 use component_base::env::Env;
 use futures::future::join_all;
@@ -327,14 +327,8 @@ impl<K: Kind> Execution<'_, K> {
     }
 
     async fn apply_concurrently(&self, actions: &[Action]) -> Vec<Result<Value, ApplyError>> {
-        let one = |action: &Action| {
-            let plan = Plan::of([action.clone()]);
-            async move {
-                let answers = apply(&self.actor.client, &self.actor.recorder, &plan).await?;
-                Ok(answers.into_iter().next().unwrap_or_default())
-            }
-        };
-        join_all(actions.iter().map(one)).await
+        let Actor { client, recorder, .. } = self.actor;
+        join_all(actions.iter().map(|action| apply_one(client, recorder, action))).await
     }
 
     fn record_success(&self, verb: Verb, pod: &str) {

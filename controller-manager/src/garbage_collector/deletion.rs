@@ -46,7 +46,7 @@ impl Reconciler for Deletion {
     /// Reads the graph; `None` if it shows that there is nothing to do.
     fn observe(&self, uid: &str) -> Option<Observed> {
         let graph = self.monitors.graph.lock();
-        let node = graph.node(uid)?.clone();
+        let node = graph.node(uid)?;
         let is_being_deleted = node.is_deleting && !node.deletes_dependents;
         if is_being_deleted || graph.is_kept_by_owners(&node) {
             return None;

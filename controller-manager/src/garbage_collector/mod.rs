@@ -3,6 +3,7 @@
 //!
 //! Corresponds to pkg/controller/garbagecollector.
 
+pub mod entry;
 pub mod graph;
 pub mod absent;
 pub mod monitors;

@@ -1,10 +1,11 @@
-//! `Monitors` watches the metadata of every served resource that can be deleted.
+//! `Monitors` watches the metadata of every served resource that can be deleted. Where another controller watches the objects
+//! themselves, its informer is shared.
 //!
 //! Corresponds to syncMonitors in pkg/controller/garbagecollector/graph_builder.go.
 
 use super::absent::AbsentOwners;
 use super::graph::{Graph, Identity, Work};
-use client::{Event, EventSpec, EventType, Informers, PartialObject, Recorder, Regarding, WorkQueue};
+use client::{AnyCached, Event, EventSpec, EventType, Informers, Recorder, Regarding, WorkQueue};
 use controller_base::discovery::{ApiResource, Discovered};
 use parking_lot::Mutex;
 use proto::Gvr;
@@ -51,6 +52,7 @@ impl Monitors {
     /// Starts informers for newly served resources, and stops those of resources that are no longer served. Resources
     /// of a group that does not answer stay.
     pub fn sync(self: &Arc<Self>, discovered: &Discovered) {
+        self.graph.lock().compact();
         let mut mapping = BTreeMap::new();
         for resource in &discovered.resources {
             let key = (resource.gvk.api_version(), resource.gvk.kind.clone());
@@ -91,14 +93,12 @@ impl Monitors {
     fn monitor(self: &Arc<Self>, resource: &ApiResource) {
         let monitors = self.clone();
         let resource = resource.clone();
-        let informer = self.informers.metadata(&resource.gvr);
-        // The graph has what the collector reads. The informer's store only compares.
-        informer.pack_at_rest();
+        let informer = self.informers.of_any_form(&resource.gvr);
         informer.on_event(move |event| monitors.observe_event(&resource, event));
     }
 
-    fn observe_event(&self, resource: &ApiResource, event: &Event<PartialObject>) {
-        let metadata = &event.object().metadata;
+    fn observe_event(&self, resource: &ApiResource, event: &Event<dyn AnyCached>) {
+        let metadata = event.object().meta();
         match event {
             Event::Deleted(_) => self.forget(metadata.uid.as_deref().unwrap_or_default()),
             Event::Added(_) | Event::Updated { .. } => {
@@ -112,7 +112,9 @@ impl Monitors {
     /// Removes a deleted object from the graph.
     pub fn forget(&self, uid: &str) {
         let mut graph = self.graph.lock();
-        if let Some(node) = graph.node(uid).filter(|node| !node.dependents.is_empty()) {
+        if graph.has_dependents(uid)
+            && let Some(node) = graph.node(uid)
+        {
             self.absent.lock().add(&node.identity);
         }
         let work = graph.remove(uid);

@@ -37,7 +37,7 @@ impl Reconciler for Orphaning {
 
     fn observe(&self, uid: &str) -> Option<Observed> {
         let graph = self.monitors.graph.lock();
-        let node = graph.node(uid)?.clone();
+        let node = graph.node(uid)?;
         Some(Observed { node, dependents: graph.dependents(uid), present: Vec::new(), owner: None })
     }
 

@@ -35,9 +35,9 @@ pub async fn look_up(client: &Client, monitors: &Monitors, identity: &Identity) 
         return Ok(Lookup::Unknowable);
     }
     let namespace = if is_namespaced { identity.namespace.as_str() } else { "" };
-    match client.dynamic(&gvr, namespace).get(&identity.name).await {
+    match client.dynamic(&gvr, namespace).get_metadata(&identity.name).await {
         Ok(object) => {
-            let metadata: Box<ObjectMeta> = serde_json::from_value(object["metadata"].clone())?;
+            let metadata = Box::new(object.metadata);
             let is_same = metadata.uid.as_deref() == Some(identity.uid.as_str());
             Ok(if is_same { Lookup::Present { gvr, metadata } } else { Lookup::Absent })
         }

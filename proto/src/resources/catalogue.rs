@@ -31,6 +31,8 @@ pub struct Catalogue {
     by_gvr: BTreeMap<Gvr, Target>,
     by_gvk: BTreeMap<Gvk, Target>,
     groups: Vec<GroupVersions>,
+    /// The preferred version of each resource, by group and plural. Admission asks for some resources at every write.
+    preferred: BTreeMap<String, BTreeMap<String, Target>>,
 }
 
 impl Target {
@@ -95,7 +97,7 @@ impl Catalogue {
                 catalogue.by_gvk.entry(target.gvk()).or_insert(target);
             }
         }
-        catalogue.groups = groups_of(catalogue.by_gvr.keys());
+        catalogue.index_groups();
         catalogue
     }
 
@@ -110,8 +112,21 @@ impl Catalogue {
                 catalogue.by_gvk.entry(version.gvk()).or_insert(target);
             }
         }
-        catalogue.groups = groups_of(catalogue.by_gvr.keys());
+        catalogue.index_groups();
         catalogue
+    }
+
+    /// Derives the groups and the preferred versions from what is served.
+    fn index_groups(&mut self) {
+        self.groups = groups_of(self.by_gvr.keys());
+        let mut preferred: BTreeMap<String, BTreeMap<String, Target>> = BTreeMap::new();
+        for GroupVersions { group, versions } in &self.groups {
+            let resources = preferred.entry(group.clone()).or_default();
+            for target in versions.iter().flat_map(|version| self.resources(group, version)) {
+                resources.entry(target.served().resource.to_string()).or_insert_with(|| target.clone());
+            }
+        }
+        self.preferred = preferred;
     }
 
     /// Returns whether any version of a row is served.
@@ -135,8 +150,7 @@ impl Catalogue {
 
     /// Finds the preferred version of a resource by its group and plural.
     pub fn by_group_resource(&self, group: &str, resource: &str) -> Option<Target> {
-        let versions = &self.groups.iter().find(|g| g.group == group)?.versions;
-        versions.iter().find_map(|version| self.by_gvr(&Gvr::new(group, version.as_str(), resource)))
+        self.preferred.get(group)?.get(resource).cloned()
     }
 
     /// Returns the groups in the order of discovery, the core group included.

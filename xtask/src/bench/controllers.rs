@@ -23,6 +23,7 @@ const STATEFUL: usize = 500;
 const MANY_NODES: usize = 5_000;
 const AT_REST: usize = 100_000;
 const DOOMED: usize = 10_000;
+const MANAGER: [&str; 2] = ["--leader-elect=false", "--allocate-node-cidrs=false"];
 const WORKLOADS: &str = "/apis/apps/v1/namespaces/default";
 
 /// How a kind of workload says how many pods it should have and has.
@@ -33,6 +34,9 @@ struct Kind {
     available: &'static str,
 }
 
+/// A Deployment whose pods only have to be there, where no node agents start them.
+const PENDING: Kind =
+    Kind { name: "Deployment", resource: "deployments", wanted: "/spec/replicas", available: "/status/replicas" };
 const DEPLOYMENT: Kind = Kind {
     name: "Deployment",
     resource: "deployments",
@@ -78,6 +82,7 @@ impl Kind {
 }
 
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
+    without_nodes(bench).await?;
     let fleet = start(bench, bench.count(NODES)).await?;
     let replicas = bench.count(REPLICAS);
     let what = format!("a Deployment from 0 to {replicas} pods, per pod");
@@ -96,14 +101,32 @@ pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
     let fleet = start(bench, bench.count(MANY_NODES)).await?;
     let what = format!("a DaemonSet on {} nodes, per pod", fleet.nodes);
     measure(&fleet, what, &DAEMON_SET, 1, &json!({}), fleet.nodes).await?;
+    Ok(Vec::new())
+}
+
+/// Measures the manager's memory with many pods at rest.
+pub async fn resident(bench: &Bench) -> Result<Vec<Measurement>, Error> {
+    let fleet = start(bench, bench.count(MANY_NODES)).await?;
     at_rest(&fleet, bench.count(AT_REST)).await?;
     Ok(Vec::new())
+}
+
+/// Measures a Deployment where there are neither nodes nor a scheduler: what the API server and the manager do for a pod.
+async fn without_nodes(bench: &Bench) -> Result<(), Error> {
+    let mut fleet = Fleet::new(bench, "controllers", "memory", 0).await?;
+    fleet.servers.add(bench, "controller-manager", &MANAGER)?;
+    create(&fleet, &PENDING, "warm", 1, &json!({"replicas": 1})).await?;
+    until_available(&fleet, &PENDING).await?;
+    fleet.until_quiet().await?;
+    let replicas = bench.count(REPLICAS);
+    let what = format!("a Deployment from 0 to {replicas} pods without nodes, per pod");
+    measure(&fleet, what, &PENDING, 1, &json!({"replicas": replicas}), replicas).await
 }
 
 /// Starts the nodes, the scheduler and every controller.
 async fn start(bench: &Bench, nodes: usize) -> Result<Fleet<'_>, Error> {
     let mut fleet = Fleet::new(bench, "controllers", "memory", nodes).await?;
-    fleet.servers.add(bench, "controller-manager", &["--leader-elect=false", "--allocate-node-cidrs=false"])?;
+    fleet.servers.add(bench, "controller-manager", &MANAGER)?;
     fleet.servers.add(bench, "scheduler", &["--leader-elect=false"])?;
     fleet.start_nodes().await?;
     // One pod that is not counted shows that all are at work.

@@ -125,6 +125,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "schedule", run: |bench| Box::pin(schedule::run(bench)) },
     Scenario { name: "cycles", run: |bench| Box::pin(cycles::run(bench)) },
     Scenario { name: "controllers", run: |bench| Box::pin(controllers::run(bench)) },
+    Scenario { name: "resident", run: |bench| Box::pin(controllers::resident(bench)) },
     Scenario { name: "nodes", run: |bench| Box::pin(nodes::run(bench)) },
     Scenario { name: "simulated", run: |bench| Box::pin(simulated::run(bench)) },
 ];
