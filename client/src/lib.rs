@@ -27,7 +27,6 @@ pub mod backoff;
 pub mod reflector;
 pub mod store;
 mod staging;
-mod managed_fields;
 pub mod cached;
 mod label_sets;
 pub mod custom;

@@ -78,6 +78,13 @@ pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<()
     lead(client, settings, env, register, configuration, inspection).await
 }
 
+/// Returns everything for which the profiles of a configuration cannot be made, such as plugins that do not exist. `client`
+/// sends nothing.
+pub fn problems(configuration: &Configuration, client: &Client) -> Vec<String> {
+    let register: Register = Arc::new(|_, _| {});
+    reload::problems(configuration, client, &register)
+}
+
 async fn lead(
     client: Client,
     settings: Settings,

@@ -15,8 +15,8 @@ use scheduling_framework::{Handle, PodGroups, Profiles, Register, WaitingPods};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns what is wrong.
-fn errors(configuration: &Configuration, client: &Client, register: &Register) -> Option<String> {
+/// Makes the profiles and extenders of a configuration on trial, with informers that never start. Returns all that is wrong.
+pub fn problems(configuration: &Configuration, client: &Client, register: &Register) -> Vec<String> {
     let (informers, waiting_pods, pod_groups) = (Informers::new(client), WaitingPods::default(), PodGroups::default());
     let handle = Handle {
         client,
@@ -28,7 +28,12 @@ fn errors(configuration: &Configuration, client: &Client, register: &Register) -
     };
     let assembled = Profiles::assemble(configuration, &registry(&handle, register));
     let connected = assembled.and_then(|_| Extenders::new(client.env(), &configuration.extenders));
-    connected.err().map(|errors| format!("initializing profiles: {}", aggregate(&errors)))
+    connected.err().unwrap_or_default()
+}
+
+fn errors(configuration: &Configuration, client: &Client, register: &Register) -> Option<String> {
+    let problems = problems(configuration, client, register);
+    (!problems.is_empty()).then(|| format!("initializing profiles: {}", aggregate(&problems)))
 }
 
 /// Returns an error if the profiles of a file cannot be made.

@@ -139,6 +139,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
     };
     let mut registry = scheduler_plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
     scheduler_scripts::register(&mut registry);
+    scheduling_policies::register(&mut registry, handle.waiting_pods);
     scheduler_plugins::add_gated(&mut registry, handle.features, handle.pod_groups, handle.waiting_pods);
     register(handle, &mut registry);
     registry
@@ -463,7 +464,7 @@ impl Scheduler {
         self.metrics.point(profile, &timing(Point::PreBind, "Success", pre_bound - began));
         let bound = match attempt.extenders.bind(info, node).await {
             Some(bound) => bound.map_err(BindError::Extender),
-            None => profile.run_bind(info, node).await,
+            None => profile.run_bind(state, info, node).await,
         };
         let status = if bound.is_ok() { "Success" } else { "Error" };
         self.metrics.point(profile, &timing(Point::Bind, status, self.env.now() - pre_bound));

@@ -12,6 +12,7 @@ pub use observed::Happening;
 pub use setup::{Setup, Submission};
 
 use crate::in_virtual_time;
+use crate::part::Part;
 use component_base::env::Env;
 use futures::StreamExt;
 use observed::{Observer, PODS};
@@ -69,6 +70,14 @@ pub fn run(setup: Setup, submissions: Vec<Submission>, audience: &mut impl Audie
             created: 0,
         };
         trial.play(until, audience).await
+    })
+}
+
+/// Returns everything for which a scheduler with these settings could not start.
+pub fn scheduler_problems(settings: &scheduler::Settings) -> Vec<String> {
+    in_virtual_time(async {
+        let client = stage::connect(&Env::simulated(1), Part::Scheduler.user(), Part::Scheduler.name());
+        scheduler::problems(&settings.configuration, &client)
     })
 }
 

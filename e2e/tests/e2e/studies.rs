@@ -1,8 +1,9 @@
 //! Scheduling studies: the same study and seed give the same bytes however many cells run at a time, finished cells are not
-//! run again, and a bad study is refused with every mistake.
+//! run again even after the disk was full, a bad study is refused with every mistake, and the studies of the repository run.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -44,12 +45,10 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
     run(&one, "1");
-    run(&two, "2");
     let first = files(&one);
     let names: Vec<&str> = first.keys().filter_map(|name| name.strip_prefix(&format!("{CELL}/"))).collect();
     let expected = ["events.jsonl", "manifest.json", "metrics.json", "nodes.csv", "pods.csv", "samples.parquet"];
     assert_eq!(names, expected);
-    assert!(first == files(&two), "-j 1 and -j 2 differ");
     let records = String::from_utf8_lossy(&first[&format!("{CELL}/events.jsonl")]);
     let count = |event: &str| records.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
     assert_eq!((count("node-added"), count("pod-created"), count("pod-finished"), count("ended")), (6, 40, 40, 1));
@@ -58,11 +57,71 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     assert!(String::from_utf8_lossy(&first["comparisons.csv"]).contains(",allocation.cpu,most-allocated,default,1,"));
     compares(&one);
 
-    // A cell without its manifest has not finished.
-    fs::remove_file(two.join(CELL).join("manifest.json")).unwrap();
-    let said = run(&two, "1");
+    // The disk is full when the metrics of a cell are written. The other cell is done, and this one runs again.
+    fs::create_dir_all(two.join(CELL)).unwrap();
+    let metrics = two.join(CELL).join("metrics.json");
+    symlink("/dev/full", &metrics).unwrap();
+    let output = sim(&["run", PACKING, "--seeds", "1", "-j", "2", "--out", two.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("metrics.json: No space left on device"), "{said}");
+    assert!(said.contains("1 of 2 cells failed"), "{said}");
+    assert!(!two.join(CELL).join("manifest.json").exists() && !two.join("report.html").exists());
+    fs::remove_file(metrics).unwrap();
+    let said = run(&two, "2");
     assert!(said.contains("1 of 2 cells have finished before"), "{said}");
-    assert!(first == files(&two), "the second run differs");
+    assert!(first == files(&two), "-j 1 and -j 2 differ");
+}
+
+/// Runs a study of the repository with one seed and with less in it. Returns the records of each cell.
+fn run_smaller(study: &str, changes: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = fs::read_to_string(Path::new(PACKING).with_file_name(study)).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{study} has no {from}");
+        text = text.replace(from, to);
+    }
+    let (path, out) = (folder.path().join(study), folder.path().join("out"));
+    fs::write(&path, text).unwrap();
+    let output = sim(&["run", path.to_str().unwrap(), "--seeds", "1", "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = files(&out).into_iter().filter(|(name, _)| name.ends_with("events.jsonl"));
+    records.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
+}
+
+/// A fifth of the cluster: each policy gives every pod that wants GPUs places of them.
+#[test]
+fn policies_share_gpus() {
+    let smaller = [("count: 170", "count: 34"), ("count: 6", "count: 1"), ("count: 8\n", "count: 2\n"), ("5m", "1m")];
+    let cells = run_smaller("fragmentation.yaml", &smaller);
+    assert_eq!(cells.len(), 6);
+    for (cell, records) in cells {
+        let wanting: Vec<&str> =
+            records.lines().filter(|line| line.contains("gpu-milli") && line.contains("pod-c")).collect();
+        let names = wanting.iter().filter_map(|line| line.split("\"pod\":\"").nth(1)?.split('"').next());
+        let mut placed = 0;
+        for name in names {
+            let bound =
+                records.lines().find(|line| line.contains("pod-scheduled") && line.contains(&format!("\"{name}\"")));
+            assert!(bound.is_none_or(|line| line.contains("\"gpus\":[")), "{cell}: {bound:?}");
+            placed += usize::from(bound.is_some());
+        }
+        assert!(placed >= 10, "{cell}: {placed} pods with GPUs have nodes");
+    }
+}
+
+/// A zone that is cut off evicts its pods, and they run elsewhere.
+#[test]
+fn failures_evict() {
+    let smaller =
+        [("count: 60", "count: 12"), ("count: 8", "count: 4"), ("after: 30m, for: 15m", "after: 10m, for: 15m")];
+    let cells = run_smaller("failures.yaml", &smaller);
+    assert_eq!(cells.len(), 6);
+    for (cell, records) in cells {
+        let count = |event: &str| records.lines().filter(|line| line.contains(event)).count();
+        assert_eq!(count("pod-finished"), 12, "{cell}");
+        assert_eq!(count("node-removed") > 0, !cell.contains("/none/"), "{cell}");
+        assert!(count("pod-evicted") > 0 || !cell.contains("zone-outage"), "{cell}");
+    }
 }
 
 /// One seed shows nothing, and says so; what cannot be compared is refused.
@@ -95,13 +154,29 @@ fn a_bad_study_is_refused_with_every_mistake() {
         .replace("count: 6", "cuont: 6")
         .replace("rate: 4/m", "rate: 4/year")
         .replace("seeds: 1..10", "seeds: 10..1");
-    fs::write(&path, bad).unwrap();
+    refused(&path, &bad, &["seeds", "clusters[0].nodes[0]", "workloads[0].generate.arrivals.poisson.rate"]);
+    // A study that is well-formed names plugins, files and columns that do not exist.
+    let table = "csv: {file: jobs.csv, columns: {arrival: at, duration: runs, cpu: cores}}";
+    let files = "openbPods: {file: pods.csv}";
+    fs::write(folder.path().join("jobs.csv"), "at,cores\n0,1\n").unwrap();
+    let bad = good
+        .replace("pluginConfig:", "plugins: {score: {enabled: [{name: WorstFit}]}}\n      pluginConfig:")
+        .replace("policies:\n", &format!("- {{name: table, {table}}}\n- {{name: trace, {files}}}\n\npolicies:\n"));
+    let unknown =
+        "policies[1].configuration: creating profile for scheduler name default-scheduler: plugin \"WorstFit\"";
+    let places = [unknown, "jobs.csv:1: unknown column \"runs\"", "workloads[2].openbPods.file: pods.csv: "];
+    refused(&path, &bad, &places);
+}
+
+/// A study is refused by `check` and `run`, with each of these texts.
+fn refused(path: &Path, study: &str, texts: &[&str]) {
+    fs::write(path, study).unwrap();
     for command in ["check", "run"] {
         let output = sim(&[command, path.to_str().unwrap()]);
         assert!(!output.status.success());
         let said = String::from_utf8(output.stderr).unwrap();
-        for place in ["seeds", "clusters[0].nodes[0]", "workloads[0].generate.arrivals.poisson.rate"] {
-            assert!(said.contains(place), "{command} says nothing of {place}: {said}");
+        for text in texts {
+            assert!(said.contains(text), "{command} says nothing of {text}: {said}");
         }
     }
 }

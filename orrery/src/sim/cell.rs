@@ -136,7 +136,7 @@ impl Recorder {
             // A pod that no user of the workload has created is none of the study.
             Happening::PodCreated { pod } => self.pods.get(&pod)?.clone(),
             Happening::AttemptFailed { pod, reason } => Event::AttemptFailed { pod, reason },
-            Happening::PodScheduled { pod, node } => Event::PodScheduled { pod, node, gpus: Vec::new() },
+            Happening::PodScheduled { pod, node, gpus } => Event::PodScheduled { pod, node, gpus },
             Happening::PodStarted { pod } => Event::PodStarted { pod },
             Happening::PodFinished { pod, succeeded } => Event::PodFinished { pod, succeeded },
             Happening::PodPreempted { pod } => Event::PodPreempted { pod, by: String::new() },

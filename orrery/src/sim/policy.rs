@@ -6,6 +6,7 @@ use kubelet_sim::machines::failure_model::FailureModel;
 use scheduler::framework::Features;
 use scheduler::framework::configuration::{Configuration, OWN_FIELDS};
 use serde_json::Value;
+use simulator::trial;
 use std::collections::BTreeMap;
 
 /// Fields of a KubeSchedulerConfiguration that do not concern a simulated scheduler, which runs alone.
@@ -48,6 +49,14 @@ pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<Str
     }
 }
 
+/// Returns everything for which a scheduler with this KubeSchedulerConfiguration could not start.
+pub fn problems(document: Option<&Value>) -> Vec<String> {
+    match settings(document) {
+        Ok(settings) => trial::scheduler_problems(&settings),
+        Err(errors) => errors,
+    }
+}
+
 /// Returns the failure models of the machines, or every mistake in them.
 pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
     let (mut models, mut errors) = (Vec::new(), Vec::new());
@@ -77,6 +86,30 @@ mod tests {
         let errors = settings(Some(&bad)).map(|_| ()).unwrap_err();
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert_eq!(errors[0], "profils: unknown field");
+    }
+
+    #[test]
+    fn plugins_that_do_not_exist_are_reported() {
+        let profile = |name: &str, args: Value| {
+            let score = json!({"enabled": [{"name": name}]});
+            let config = json!([{"name": name, "args": args}]);
+            let profile =
+                json!({"schedulerName": "default-scheduler", "plugins": {"score": score}, "pluginConfig": config});
+            problems(Some(&json!({"profiles": [profile]})))
+        };
+        assert_eq!(profile("BestFit", json!({"resources": ["cpu"]})), [""; 0]);
+        let unknown = profile("WorstFit", json!({}));
+        assert_eq!(
+            unknown,
+            ["creating profile for scheduler name default-scheduler: plugin \"WorstFit\" does not exist"]
+        );
+        let misspelt = profile("BestFit", json!({"resource": ["cpu"]}));
+        assert!(
+            misspelt[0].contains("initializing plugin \"BestFit\": args: unknown field `resource`"),
+            "{misspelt:?}"
+        );
+        let script = profile("Script", json!({"source": "function score("}));
+        assert!(script[0].contains("initializing plugin \"Script\""), "{script:?}");
     }
 
     #[test]

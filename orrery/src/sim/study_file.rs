@@ -40,7 +40,7 @@ impl StudyFile {
         for (index, policy) in self.study.policies.iter().enumerate() {
             // `check_files` has reported files that cannot be read.
             let Ok(document) = sources::configuration(policy, &self.files) else { continue };
-            let errors = policy::settings(document.as_ref()).err().unwrap_or_default();
+            let errors = policy::problems(document.as_ref());
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
         }

@@ -5,7 +5,7 @@
 use crate::batch::BatchTrace;
 use crate::timings::Timings;
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A clone shares the data until one of the two changes it. Preemption clones the state often, to simulate nodes with
@@ -21,6 +21,9 @@ pub struct CycleState {
     /// Uids of other pods that a plugin wants to be tried at once if this cycle has a node, such as the rest of a gang.
     /// Corresponds to PodsToActivate.
     pub pods_to_activate: BTreeSet<String>,
+    /// Annotations that the pod gets with its binding, such as what a Reserve plugin has chosen. Kubernetes has no such field;
+    /// the Binding object takes annotations there too.
+    pub binding_annotations: BTreeMap<String, String>,
     pub timings: Timings,
     pub batch: BatchTrace,
     /// True while nodes are sought for all pods of a PodGroup, and none of them has got its node for good.

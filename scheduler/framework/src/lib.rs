@@ -284,8 +284,8 @@ pub trait PreBind: Plugin {
 /// Binds the pod. After a plugin has handled a pod, the others do not run.
 #[async_trait]
 pub trait Bind: Plugin {
-    /// Returns `None` if the plugin does not handle the pod.
-    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>>;
+    /// Returns `None` if the plugin does not handle the pod. The pod gets the `binding_annotations` of the state.
+    async fn bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Option<Result<(), String>>;
 }
 
 pub trait PostBind: Plugin {

@@ -289,9 +289,9 @@ impl Profile {
         plugins.filter(|plugin| plugin.pre_bind_pre_flight(state, pod, node) == PreBindPreFlight::Run).collect()
     }
 
-    pub async fn run_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError> {
+    pub async fn run_bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), BindError> {
         for plugin in &self.bind {
-            if let Some(bound) = plugin.bind(pod, node).await {
+            if let Some(bound) = plugin.bind(state, pod, node).await {
                 return bound.map_err(|message| BindError::Plugin { point: "Bind", plugin: plugin.name(), message });
             }
         }

@@ -7,8 +7,9 @@ use client::Client;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{Bind, Plugin};
+use scheduling_framework::{Bind, CycleState, Plugin};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 pub struct DefaultBinder {
     pub client: Client,
@@ -31,6 +32,8 @@ struct Metadata<'a> {
     namespace: &'a str,
     name: &'a str,
     uid: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -39,8 +42,14 @@ struct Target<'a> {
     name: &'a str,
 }
 
-fn binding(pod: &PodInfo, node: &str) -> Vec<u8> {
-    let metadata = Metadata { namespace: pod.namespace(), name: pod.pod.name(), uid: pod.uid() };
+/// Returns the JSON of the binding, with the annotations that plugins have left.
+pub fn binding(state: &CycleState, pod: &PodInfo, node: &str) -> Vec<u8> {
+    let metadata = Metadata {
+        namespace: pod.namespace(),
+        name: pod.pod.name(),
+        uid: pod.uid(),
+        annotations: &state.binding_annotations,
+    };
     let target = Target { kind: "Node", name: node };
     let binding = Binding { api_version: "v1", kind: "Binding", metadata, target };
     serde_json::to_vec(&binding).expect("a binding is plain data")
@@ -54,9 +63,9 @@ impl Plugin for DefaultBinder {
 
 #[async_trait]
 impl Bind for DefaultBinder {
-    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
+    async fn bind(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
         let pods = self.client.dynamic(&Pod::gvr(), pod.namespace());
-        let bound = pods.create_subresource_unread(pod.pod.name(), "binding", binding(pod, node)).await;
+        let bound = pods.create_subresource_unread(pod.pod.name(), "binding", binding(state, pod, node)).await;
         Some(bound.map_err(|error| error.to_string()))
     }
 }

@@ -39,7 +39,7 @@ impl Plugin for NoBinder {
 
 #[async_trait]
 impl Bind for NoBinder {
-    async fn bind(&self, _: &PodInfo, _: &str) -> Option<Result<(), String>> {
+    async fn bind(&self, _: &CycleState, _: &PodInfo, _: &str) -> Option<Result<(), String>> {
         None
     }
 }

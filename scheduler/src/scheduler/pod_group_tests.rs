@@ -36,7 +36,7 @@ impl Plugin for TestBinder {
 
 #[async_trait]
 impl Bind for TestBinder {
-    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
+    async fn bind(&self, _: &CycleState, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
         if self.refuses.lock().remove(pod.pod.name()) {
             return Some(Err("refused".to_owned()));
         }

@@ -118,7 +118,7 @@ impl PreBind for Recording {
 
 #[async_trait]
 impl Bind for Recording {
-    async fn bind(&self, _: &PodInfo, node: &str) -> Option<Result<(), String>> {
+    async fn bind(&self, _: &CycleState, _: &PodInfo, node: &str) -> Option<Result<(), String>> {
         Some(self.call("Bind", node).map_err(|_| "no".to_owned()))
     }
 }

@@ -1,5 +1,7 @@
 //! Amounts of resources as whole numbers, as kube-scheduler counts them: CPU in thousandths, everything else in units.
 
+pub use component_helpers::gpu_sharing::{GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL};
+
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 
@@ -9,15 +11,6 @@ pub const PODS: &str = "pods";
 
 /// Whole GPUs of a node, for pods that share none. The name that device plugins use.
 pub const GPU: &str = "nvidia.com/gpu";
-/// Thousandths of all GPUs of a node, and the annotation with what a pod needs of each of its GPUs.
-pub const GPU_MILLI: &str = "alibabacloud.com/gpu-milli";
-/// Annotation with the number of a pod's GPUs, and a label and resource of nodes that have some.
-pub const GPU_COUNT: &str = "alibabacloud.com/gpu-count";
-/// Annotation with the places of the GPUs that a pod has been given, as `0-3`.
-pub const GPU_INDEX: &str = "alibabacloud.com/gpu-index";
-/// Label with the model of a node's GPUs.
-pub const GPU_MODEL: &str = "alibabacloud.com/gpu-card-model";
-
 /// Amounts by the name of the resource.
 pub type Amounts = BTreeMap<String, i64>;
 

@@ -88,6 +88,9 @@ pub struct PodCreated {
     pub gpu_count: u32,
     /// Thousandths of each GPU.
     pub gpu_milli: u32,
+    /// Models of GPUs that will do; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpu_models: Vec<String>,
     pub user: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang: Option<String>,
@@ -132,6 +135,7 @@ impl From<&Arrival> for Event {
             requests: facts.requests,
             gpu_count: facts.gpu_count,
             gpu_milli: facts.gpu_milli,
+            gpu_models: facts.gpu_models,
             user: facts.user,
             gang: facts.gang,
             priority: facts.priority,

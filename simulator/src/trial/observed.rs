@@ -1,5 +1,6 @@
 //! `Observer`: says what has happened to pods and nodes, from what is written to the store. Pure.
 
+use component_helpers::gpu_sharing::{GPU_INDEX, parse_places};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,8 @@ pub enum Happening {
     PodScheduled {
         pod: String,
         node: String,
+        /// Places of the GPUs that the policy has chosen.
+        gpus: Vec<u32>,
     },
     /// All containers run.
     PodStarted {
@@ -180,7 +183,9 @@ impl Observer {
             && known.stage == Stage::Pending
         {
             known.stage = Stage::Bound;
-            found.push(Happening::PodScheduled { pod: name(), node: node.to_owned() });
+            let chosen = value["metadata"]["annotations"][GPU_INDEX].as_str().unwrap_or_default();
+            let gpus = parse_places(chosen).into_iter().filter_map(|place| u32::try_from(place).ok()).collect();
+            found.push(Happening::PodScheduled { pod: name(), node: node.to_owned(), gpus });
         }
         let phase = value["status"]["phase"].as_str().unwrap_or_default();
         let has_ended = matches!(phase, "Succeeded" | "Failed");

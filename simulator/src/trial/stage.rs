@@ -151,7 +151,7 @@ fn delayed(service: HttpService, env: &Env, more: Duration) -> HttpService {
     }))
 }
 
-fn connect(env: &Env, user: &str, agent: &str) -> Client {
+pub fn connect(env: &Env, user: &str, agent: &str) -> Client {
     let connection = keys::connection(&format!("https://{AUTHORITY}"), user);
     Client::connect(env, &connection, agent).expect("an in-process connection needs nothing")
 }

@@ -1,10 +1,11 @@
 //! Follows the records of a run: what each node and pod is doing, and the integrals over time.
 
 use crate::amounts::{self, Amounts, CPU, MEMORY};
-use crate::metrics::fragmentation::Popularity;
+use crate::metrics::fragmentation;
 use crate::metrics::rows::{PodRow, Sample};
 use crate::record::{Event, NodeAdded, PodCreated, Record};
 use crate::units::seconds;
+use component_helpers::gpu_sharing::{NodeLeft, Popularity};
 use std::collections::BTreeMap;
 
 /// Name of GPUs among the resources of this module, in thousandths.
@@ -91,7 +92,7 @@ impl Replay {
             Event::PodCreated(pod) => Some(pod),
             _ => None,
         });
-        let mut replay = Self { popularity: Popularity::of(created), ..Self::default() };
+        let mut replay = Self { popularity: fragmentation::popularity(created), ..Self::default() };
         let mut next_sample_us = 0;
         for record in records {
             while next_sample_us < record.at_us {
@@ -264,7 +265,7 @@ impl Replay {
         amounts::add(&mut node.allocated, &needs, 1);
         amounts::add(&mut self.totals.allocated, &needs, 1);
         let places = match gpus {
-            [] => assumed_places(&node.gpus_left, row.created.gpu_count, row.created.gpu_milli),
+            [] => fragmentation::need(&row.created).assumed(&node.gpus_left),
             chosen => {
                 chosen.iter().map(|place| *place as usize).filter(|place| *place < node.gpus_left.len()).collect()
             }
@@ -336,7 +337,8 @@ impl Replay {
         let cores = amount_of(&node.added.allocatable, CPU);
         let cpu_left = cores - amount_of(&node.allocated, CPU);
         node.cpu_share = if cores > 0.0 { amount_of(&node.allocated, CPU) / cores } else { 0.0 };
-        let fragment = self.popularity.fragment(cpu_left as i64, &node.gpus_left);
+        let left = NodeLeft { milli_cpu: cpu_left as i64, model: &node.added.gpu_model, gpus: &node.gpus_left };
+        let fragment = self.popularity.fragment(left);
         let power = node.added.power;
         let share = if cores > 0.0 { amount_of(&node.running, CPU) / cores } else { 0.0 };
         let gpus = f64::from(node.added.gpu_count);
@@ -347,12 +349,4 @@ impl Replay {
         self.totals.fragment += fragment - std::mem::replace(&mut node.fragment, fragment);
         self.totals.power_w += power_w - std::mem::replace(&mut node.power_w, power_w);
     }
-}
-
-/// Returns the GPUs that a pod is assumed to have if its policy did not choose: those that fit most tightly.
-fn assumed_places(left: &[i64], count: u32, milli: u32) -> Vec<usize> {
-    let mut fitting: Vec<usize> = (0..left.len()).filter(|place| left[*place] >= i64::from(milli)).collect();
-    fitting.sort_by_key(|place| (left[*place], *place));
-    fitting.truncate(count as usize);
-    fitting
 }

@@ -1,7 +1,7 @@
 //! Pods from `kubectl get pods -o yaml`: they arrive when they were created, and run as long as they ran there, or as their
 //! annotation `orrery.dev/run-for` says.
 
-use crate::amounts::{Amounts, GPU, GPU_COUNT, GPU_MILLI, amount};
+use crate::amounts::{Amounts, GPU, GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL, amount};
 use crate::files::Files;
 use crate::listing;
 use crate::problem::Problem;
@@ -88,11 +88,13 @@ fn facts(pod: &Pod, place: &str, problems: &mut Vec<Problem>) -> PodFacts {
     let annotation = |name: &str| pod.metadata.annotations.as_ref()?.get(name)?.parse::<u32>().ok();
     let whole = requests.get(GPU).and_then(|count| u32::try_from(*count).ok()).unwrap_or_default();
     let label = |name: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(name)).cloned();
+    let accepted = pod.metadata.annotations.as_ref().and_then(|all| all.get(GPU_MODEL)).map_or("", String::as_str);
     let gpu_count = annotation(GPU_COUNT).unwrap_or(whole);
     PodFacts {
         requests,
         gpu_count,
         gpu_milli: if gpu_count > 0 { annotation(GPU_MILLI).unwrap_or(1000) } else { 0 },
+        gpu_models: accepted.split('|').filter(|model| !model.is_empty()).map(str::to_owned).collect(),
         user: label(USER).unwrap_or_else(|| pod.metadata.namespace.clone().unwrap_or_default()),
         gang: label(GANG),
         priority: spec.priority.unwrap_or_default(),
@@ -117,6 +119,8 @@ pub(crate) fn anew(mut pod: Pod) -> (Pod, Stripped) {
     pod.metadata.annotations = metadata.annotations;
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(LAST_APPLIED);
+        // These places are those of a former node.
+        annotations.remove(GPU_INDEX);
     }
     pod.status = None;
     let stripped = pod.spec.as_mut().map_or(Stripped::Nothing, strip);

@@ -42,6 +42,8 @@ pub struct PodFacts {
     /// Number of its GPUs, and thousandths of each.
     pub gpu_count: u32,
     pub gpu_milli: u32,
+    /// Models of GPUs that will do; all if empty.
+    pub gpu_models: Vec<String>,
     pub user: String,
     pub gang: Option<String>,
     pub priority: i32,

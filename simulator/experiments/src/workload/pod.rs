@@ -43,6 +43,7 @@ impl Shape {
             requests,
             gpu_count: self.gpu_count,
             gpu_milli: if self.gpu_count > 0 { self.gpu_milli } else { 0 },
+            gpu_models: if self.gpu_count > 0 { self.gpu_models.clone() } else { Vec::new() },
             user: self.user,
             gang: self.gang.as_ref().map(|(name, _)| name.clone()),
             priority: self.priority,
@@ -59,6 +60,9 @@ impl Shape {
         if facts.gpu_count > 0 {
             annotations.insert(GPU_COUNT.to_owned(), facts.gpu_count.to_string());
             annotations.insert(GPU_MILLI.to_owned(), facts.gpu_milli.to_string());
+            if !facts.gpu_models.is_empty() {
+                annotations.insert(GPU_MODEL.to_owned(), facts.gpu_models.join("|"));
+            }
         }
         let texts: BTreeMap<&String, String> =
             facts.requests.iter().map(|(name, amount)| (name, quantity_text(name, *amount))).collect();

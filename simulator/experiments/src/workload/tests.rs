@@ -38,7 +38,7 @@ fn a_pod_list_of_openb_is_read() {
     assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"], json!({"alibabacloud.com/gpu-milli": "460"}));
     assert_eq!(
         pod["metadata"]["annotations"],
-        json!({"alibabacloud.com/gpu-count": "1", "alibabacloud.com/gpu-milli": "460", "orrery.dev/run-for": "240000ms"})
+        json!({"alibabacloud.com/gpu-card-model": "V100M16|T4", "alibabacloud.com/gpu-count": "1", "alibabacloud.com/gpu-milli": "460", "orrery.dev/run-for": "240000ms"})
     );
     let terms =
         &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
