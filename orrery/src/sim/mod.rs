@@ -53,7 +53,10 @@ pub enum Command {
 /// Runs the sub-command. A cell makes a runtime of its own, whose clock is virtual.
 pub fn main(options: Options) -> ExitCode {
     match options.command {
-        Command::Run(options) => run_main("sim", |env| run::run(options, env)),
+        Command::Run(options) => match run::read(&options) {
+            Ok(file) => run_main("sim", |env| run::run(options, file, env)),
+            Err(lines) => ended(Err(lines)),
+        },
         Command::Init { file } => ended(init(&file).map(|()| format!("{} is written", file.display()))),
         Command::Compare(options) => ended(compare::run(&options)),
         Command::Check { study } => ended(check(&study)),
@@ -86,6 +89,7 @@ fn init(file: &Path) -> Result<(), Vec<String>> {
 fn check(path: &Path) -> Result<String, Vec<String>> {
     let file = StudyFile::read(path, None)?;
     let problems = file.problems();
+    file.warnings().iter().for_each(|line| eprintln!("warning: {line}"));
     if problems.is_empty() {
         Ok(format!("{} is well-formed and has {} cells", path.display(), file.study.cells().len()))
     } else {

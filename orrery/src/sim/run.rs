@@ -59,20 +59,24 @@ impl fmt::Display for Error {
     }
 }
 
-/// Runs a study. Cells that have finished are not run again.
-pub async fn run(options: Options, env: Env) -> Result<(), Error> {
-    let report = |lines: Vec<String>| {
-        lines.iter().for_each(|line| eprintln!("error: {line}"));
-        Error::Study(lines)
-    };
-    let file = StudyFile::read(&options.study, options.seeds.clone()).map_err(report)?;
+/// Reads a study and checks everything that it names, or returns every mistake. It makes schedulers on trial, each in a
+/// runtime of its own, so it must not run in one.
+pub fn read(options: &Options) -> Result<StudyFile, Vec<String>> {
+    let file = StudyFile::read(&options.study, options.seeds.clone())?;
     let mut problems = file.problems();
     if file.study.depth != Depth::Full {
         problems.push(format!("{}: depth: only `full` is supported yet", options.study.display()));
     }
-    if !problems.is_empty() {
-        return Err(report(problems));
-    }
+    file.warnings().iter().for_each(|line| eprintln!("warning: {line}"));
+    if problems.is_empty() { Ok(file) } else { Err(problems) }
+}
+
+/// Runs a study. Cells that have finished are not run again.
+pub async fn run(options: Options, file: StudyFile, env: Env) -> Result<(), Error> {
+    let report = |lines: Vec<String>| {
+        lines.iter().for_each(|line| eprintln!("error: {line}"));
+        Error::Study(lines)
+    };
     let out = options.out.clone().unwrap_or_else(|| PathBuf::from("results").join(&file.study.name));
     let cells = file.study.cells();
     let mut waiting = Vec::new();

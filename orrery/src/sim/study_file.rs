@@ -52,6 +52,13 @@ impl StudyFile {
         found
     }
 
+    /// Returns what is allowed, and more often a mistake: pods that fit on no node.
+    pub fn warnings(&self) -> Vec<String> {
+        let random = Random::from_seed(1, "check");
+        let found = sources::warnings(&self.study, &self.files, &mut || random.u64());
+        found.into_iter().map(|line| format!("{}: {line}", self.path.display())).collect()
+    }
+
     pub fn sample_every(&self) -> Duration {
         self.study.sample_every.as_ref().map_or(SAMPLE_PERIOD, |span| span.duration)
     }

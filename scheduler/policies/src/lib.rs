@@ -39,6 +39,9 @@ use std::sync::Arc;
 use vector_packing::{Rule, VectorPacking};
 
 /// Adds the policies to the plugins that a configuration may name. All profiles share what is known of GPUs.
+///
+/// Deviation: a configuration may name policies of research papers, from `Random` to `FGD`, and `GpuShare`, which writes an
+/// annotation with the binding of a pod. Kubernetes' scheduler knows no such plugins.
 pub fn register(registry: &mut Registry, waiting_pods: &WaitingPods) {
     registry.add("Random", |args| {
         let plugin = Arc::new(RandomNode { args: read(args)? });

@@ -47,12 +47,29 @@ pub fn never_fit(machines: &[Machine], arrivals: &[Arrival]) -> Option<String> {
         let facts = &arrival.facts;
         let has =
             |(resource, amount): (&String, &i64)| machine.allocatable.get(resource).is_some_and(|all| all >= amount);
-        facts.gpu_count <= machine.gpu_count && facts.requests.iter().filter(|(_, amount)| **amount > 0).all(has)
+        let does_model = facts.gpu_models.is_empty() || facts.gpu_models.contains(&machine.gpu_model);
+        does_model
+            && facts.gpu_count <= machine.gpu_count
+            && facts.requests.iter().filter(|(_, amount)| **amount > 0).all(has)
     };
     let mut never = arrivals.iter().filter(|arrival| !machines.iter().any(|machine| fits(arrival, machine)));
     let first = never.next()?;
     let name = first.pod.metadata.name.as_deref().unwrap_or_default();
     Some(format!("{} of {} pods fit on no node, the first of them {name}", never.count() + 1, arrivals.len()))
+}
+
+/// Returns a line for each cluster and workload of which some pods never fit. Workloads are drawn with `draw`.
+pub fn warnings(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, workload) in study.workloads.iter().enumerate() {
+        let Ok(arrivals) = workload::arrivals(workload, files, draw, "") else { continue };
+        for cluster in &study.clusters {
+            let machines = cluster::machines(cluster, files, "").unwrap_or_default();
+            let line = never_fit(&machines, &arrivals);
+            found.extend(line.map(|line| format!("workloads[{at}]: on cluster {}, {line}", cluster.name)));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -114,6 +131,9 @@ policies: [{name: p}]
         };
         assert_eq!(found("4"), None);
         assert_eq!(found("4001m"), Some("3 of 3 pods fit on no node, the first of them big-0".to_owned()));
+        let study = read(&text.replace("SIZE", "5")).unwrap();
+        let expected = "workloads[0]: on cluster c, 3 of 3 pods fit on no node, the first of them big-0";
+        assert_eq!(warnings(&study, &Texts(&[]), &mut seeded(1)), [expected]);
     }
 
     #[test]

@@ -107,9 +107,9 @@ impl Row<'_> {
         let text = self.text(column);
         match text.parse::<f64>() {
             Ok(number) if number >= 0.0 && number.is_finite() => return number,
-            Ok(_) => mistakes.push(format!("{column}: {text:?} must not be negative")),
+            Ok(number) if number < 0.0 => mistakes.push(format!("{column}: {text:?} must not be negative")),
             Err(_) if text.is_empty() => mistakes.push(format!("{column}: is empty")),
-            Err(_) => mistakes.push(format!("{column}: {text:?} is no number")),
+            Ok(_) | Err(_) => mistakes.push(format!("{column}: {text:?} is no number")),
         }
         0.0
     }
