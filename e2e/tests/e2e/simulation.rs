@@ -152,7 +152,7 @@ const CRASH_POINTS: [(&str, &str); 5] = [
     ("job", "before-9"),
     ("claim", "after-12"),
     ("autoscaler", "after-9"),
-    ("gang", "after-30"),
+    ("gang", "after-24"),
 ];
 
 /// A component that is killed right before or right after a write leaves nothing half done.
