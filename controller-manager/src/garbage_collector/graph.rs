@@ -335,9 +335,9 @@ mod tests {
         let mut graph = Graph::default();
         assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? parent");
         assert!(graph.node("uid-parent").unwrap().is_virtual);
-        assert!(!graph.is_kept_by_owners(graph.node("uid-child").unwrap()));
+        assert!(!graph.is_kept_by_owners(&graph.node("uid-child").unwrap()));
         assert_eq!(observe(&mut graph, &thing("parent", &[], None)), "");
-        assert!(graph.is_kept_by_owners(graph.node("uid-child").unwrap()));
+        assert!(graph.is_kept_by_owners(&graph.node("uid-child").unwrap()));
         assert_eq!(shown(graph.remove("uid-parent")), "delete? child");
     }
 
