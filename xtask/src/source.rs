@@ -40,6 +40,7 @@ pub const CRATES: &[&str] = &[
     "scheduler/scripts",
     "scheduler/explanation",
     "scheduler/bench",
+    "scheduler/policies",
     "scheduler/comparison",
     "scheduler",
     "kubelet-sim/file-tree",

@@ -162,8 +162,7 @@ fn a_bad_study_is_refused_with_every_mistake() {
     let bad = good
         .replace("pluginConfig:", "plugins: {score: {enabled: [{name: WorstFit}]}}\n      pluginConfig:")
         .replace("policies:\n", &format!("- {{name: table, {table}}}\n- {{name: trace, {files}}}\n\npolicies:\n"));
-    let unknown =
-        "policies[1].configuration: creating profile for scheduler name default-scheduler: plugin \"WorstFit\"";
+    let unknown = "policies[1].configuration: creating profile for scheduler name default-scheduler: ScorePlugin \"WorstFit\" does not exist";
     let places = [unknown, "jobs.csv:1: unknown column \"runs\"", "workloads[2].openbPods.file: pods.csv: "];
     refused(&path, &bad, &places);
 }

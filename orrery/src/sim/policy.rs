@@ -101,7 +101,7 @@ mod tests {
         let unknown = profile("WorstFit", json!({}));
         assert_eq!(
             unknown,
-            ["creating profile for scheduler name default-scheduler: plugin \"WorstFit\" does not exist"]
+            ["creating profile for scheduler name default-scheduler: ScorePlugin \"WorstFit\" does not exist"]
         );
         let misspelt = profile("BestFit", json!({"resource": ["cpu"]}));
         assert!(

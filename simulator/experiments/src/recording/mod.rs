@@ -4,9 +4,10 @@
 //! becomes a pod as a user would create it again, with the time that it ran in the annotation `orrery.dev/run-for`. The result
 //! is a List as `kubectl get pods -o yaml` prints it, so that people can edit it, and `kubectlPods` of a study reads it.
 
-mod audit;
-mod life;
 mod sighting;
+mod audit;
+mod stream;
+mod life;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +18,8 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::metav1::Time;
 use serde_json::{Value, json};
-use sighting::sightings;
 use std::collections::{BTreeMap, BTreeSet};
+use stream::sightings;
 
 /// The pods of a recording in the order of their creation, and what one should know about them.
 #[derive(Clone, Debug, Default)]

@@ -1,3 +1,5 @@
+//! Recordings of both forms, and what is read out of them.
+
 use super::*;
 use crate::files::Texts;
 use crate::workload;
