@@ -51,8 +51,11 @@ impl NodePlan {
     pub fn of_templates(templates: &[NodeTemplate], settings: &Settings) -> Vec<Self> {
         let mut plans = Vec::new();
         let mut number = settings.first_node;
+        // A node does not look at the templates of others: with one for each of thousands of nodes, copies of all for each
+        // would take gigabytes.
+        let base = Settings { templates: Vec::new(), ..settings.clone() };
         for template in templates {
-            let own = Arc::new(settings_of(template, settings));
+            let own = Arc::new(settings_of(template, &base));
             for place in 0..template.count {
                 let machine = machine_of(template, &own, place, number);
                 let is_first = number == settings.first_node;
