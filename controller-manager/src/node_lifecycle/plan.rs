@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint};
 use serde_json::json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,12 +71,13 @@ fn is_evicting(taint: &Taint) -> bool {
 }
 
 /// Returns the node with the conditions that it will have if its heartbeat is overdue.
-fn with_unknown_conditions(check: &NodeCheck) -> Node {
-    let mut node = (*check.node).clone();
+fn with_unknown_conditions(check: &NodeCheck) -> Cow<'_, Node> {
+    let mut node = Cow::Borrowed(&*check.node);
+    // Most nodes report, and copies of thousands at every check would be most of its cost.
     if check.is_overdue
         && let Some(conditions) = unknown_conditions(&node, Timestamp::UNIX_EPOCH)
     {
-        node.status.get_or_insert_default().conditions = Some(conditions);
+        node.to_mut().status.get_or_insert_default().conditions = Some(conditions);
     }
     node
 }
