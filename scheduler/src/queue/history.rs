@@ -54,7 +54,7 @@ impl QueuePosition {
             QueuePosition::Active(_) => "active",
             QueuePosition::Backoff(_) | QueuePosition::ErrorBackoff(_) => "backoff",
             QueuePosition::Unschedulable(_) => "unschedulable",
-            QueuePosition::Gated => "gated",
+            QueuePosition::Gated(_) => "gated",
         }
     }
 }

@@ -100,10 +100,10 @@ enum QueuePosition {
     Backoff(BackoffKey),
     /// Back-off after an error.
     ErrorBackoff(BackoffKey),
-    /// Unschedulable since that time.
-    Unschedulable(Instant),
-    /// Rejected by a PreEnqueue plugin.
-    Gated,
+    /// Unschedulable since that time; the number of the arrival orders pods of one time.
+    Unschedulable((Instant, u64)),
+    /// Rejected by a PreEnqueue plugin; with the number of the arrival.
+    Gated(u64),
 }
 
 pub struct SchedulingQueue {
@@ -113,9 +113,9 @@ pub struct SchedulingQueue {
     active: BTreeMap<ActiveKey, String>,
     backoff: BTreeMap<BackoffKey, String>,
     error_backoff: BTreeMap<BackoffKey, String>,
-    unschedulable: BTreeSet<(Instant, String)>,
+    unschedulable: BTreeMap<(Instant, u64), String>,
     /// Pods that a PreEnqueue plugin rejects.
-    gated: BTreeSet<String>,
+    gated: BTreeMap<u64, String>,
     /// Every pod in the queue, by uid.
     pods: BTreeMap<String, (QueuedPod, QueuePosition)>,
     /// Pods in a scheduling or binding cycle, by uid, with the number of events before the cycle began.
@@ -143,8 +143,8 @@ impl SchedulingQueue {
             active: BTreeMap::new(),
             backoff: BTreeMap::new(),
             error_backoff: BTreeMap::new(),
-            unschedulable: BTreeSet::new(),
-            gated: BTreeSet::new(),
+            unschedulable: BTreeMap::new(),
+            gated: BTreeMap::new(),
             pods: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             recent: BTreeMap::new(),
@@ -191,7 +191,7 @@ impl SchedulingQueue {
         let may_fit = self.may_fit(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued }.after(history::POD_UPDATED);
         match position {
-            QueuePosition::Gated => self.activate(queued),
+            QueuePosition::Gated(_) => self.activate(queued),
             QueuePosition::Unschedulable(_) if may_fit => self.requeue(queued, now),
             position => self.put_back(queued, position),
         }
@@ -224,7 +224,7 @@ impl SchedulingQueue {
     pub fn pop_specific(&mut self, uid: &str, now: Instant) -> Option<QueuedPod> {
         let (queued, position) = self.pods.get(uid)?;
         let profile = self.profiles.of(&queued.info.pod)?;
-        let is_held = *position == QueuePosition::Gated
+        let is_held = matches!(position, QueuePosition::Gated(_))
             || self.is_preempting(&queued.info)
             || profile.run_pre_enqueue(&queued.info).is_err();
         if is_held || self.in_flight.contains_key(uid) {
@@ -267,7 +267,11 @@ impl SchedulingQueue {
         if self.pods.contains_key(&uid) {
             return; // the pod was added again during its cycle
         }
-        if may_fit { self.requeue(queued, now) } else { self.put(queued, QueuePosition::Unschedulable(now)) }
+        if may_fit {
+            return self.requeue(queued, now);
+        }
+        let position = QueuePosition::Unschedulable((now, self.next_arrival()));
+        self.put(queued, position);
     }
 
     /// Tries unschedulable and gated pods again that the event may help.
@@ -283,7 +287,7 @@ impl SchedulingQueue {
             concerns(&queued.info) && self.may_fit(&queued.rejected_by, &queued.info, event)
         };
         let uids: Vec<String> =
-            self.unschedulable.iter().map(|(_, uid)| uid).chain(&self.gated).filter(may_fit).cloned().collect();
+            self.unschedulable.values().chain(self.gated.values()).filter(may_fit).cloned().collect();
         for uid in uids {
             if let Some((queued, _)) = self.take(&uid) {
                 self.requeue(queued.after(event.label()), now);
@@ -330,7 +334,7 @@ impl SchedulingQueue {
     pub fn next_due(&self) -> Option<Instant> {
         let window_end = |window: u64| self.epoch + Duration::from_secs((window + 1) * BACK_OFF_WINDOW_S);
         let error = self.error_backoff.first_key_value().map(|((window, _), _)| window_end(*window));
-        let unschedulable = self.unschedulable.first().map(|(since, _)| *since + MAX_IN_UNSCHEDULABLE);
+        let unschedulable = self.unschedulable.first_key_value().map(|((since, _), _)| *since + MAX_IN_UNSCHEDULABLE);
         [error, unschedulable].into_iter().flatten().min()
     }
 
@@ -368,10 +372,11 @@ impl SchedulingQueue {
                 self.put_in_active(queued.after(history::BACKOFF_COMPLETE));
             }
         }
-        while let Some((since, uid)) = self.unschedulable.first().cloned() {
+        while let Some((&(since, _), uid)) = self.unschedulable.first_key_value() {
             if now < since + MAX_IN_UNSCHEDULABLE {
                 break;
             }
+            let uid = uid.clone();
             if let Some((queued, _)) = self.take(&uid) {
                 let queued = QueuedPod { was_flushed: true, ..queued };
                 self.activate(queued.after(history::TIMED_OUT));
@@ -408,14 +413,19 @@ impl SchedulingQueue {
         }
         let Err(rejection) = judged else { return Some(queued) };
         queued.rejected_by.insert(rejection.plugin);
-        self.put(queued, QueuePosition::Gated);
+        let position = QueuePosition::Gated(self.next_arrival());
+        self.put(queued, position);
         None
     }
 
     fn active_key(&mut self, queued: &QueuedPod) -> ActiveKey {
-        self.arrivals += 1;
         let rank = self.profiles.rank(&queued.info);
-        (rank, queued.since, self.arrivals)
+        (rank, queued.since, self.next_arrival())
+    }
+
+    fn next_arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
     }
 
     fn put_in_active(&mut self, queued: QueuedPod) {
@@ -443,8 +453,8 @@ impl SchedulingQueue {
             QueuePosition::Active(key) => drop(self.active.insert(key, uid.clone())),
             QueuePosition::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
             QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
-            QueuePosition::Unschedulable(since) => drop(self.unschedulable.insert((since, uid.clone()))),
-            QueuePosition::Gated => drop(self.gated.insert(uid.clone())),
+            QueuePosition::Unschedulable(key) => drop(self.unschedulable.insert(key, uid.clone())),
+            QueuePosition::Gated(key) => drop(self.gated.insert(key, uid.clone())),
         }
         self.pods.insert(uid, (queued, position));
     }
@@ -455,8 +465,8 @@ impl SchedulingQueue {
             QueuePosition::Active(key) => drop(self.active.remove(&key)),
             QueuePosition::Backoff(key) => drop(self.backoff.remove(&key)),
             QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
-            QueuePosition::Unschedulable(since) => drop(self.unschedulable.remove(&(since, uid.to_owned()))),
-            QueuePosition::Gated => drop(self.gated.remove(uid)),
+            QueuePosition::Unschedulable(key) => drop(self.unschedulable.remove(&key)),
+            QueuePosition::Gated(key) => drop(self.gated.remove(&key)),
         }
         Some((queued, position))
     }

@@ -35,7 +35,7 @@ impl SchedulingQueue {
             queued.rejected_by.contains(PREEMPTION)
                 && (queued.info.uid() == preemptor || queued.info.pod_group_key().is_some_and(|key| key == preemptor))
         };
-        let held: Vec<String> = self.gated.iter().filter(|uid| is_held(&self.pods[*uid].0)).cloned().collect();
+        let held: Vec<String> = self.gated.values().filter(|uid| is_held(&self.pods[*uid].0)).cloned().collect();
         for uid in held {
             if let Some((queued, _)) = self.take(&uid) {
                 self.requeue(queued.after(history::FORCED), now);
