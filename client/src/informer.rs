@@ -138,6 +138,19 @@ impl<T: Cached> Informer<T> {
         self.on_event(move |event| queue.add(event.object().cache_key()));
     }
 
+    /// Adds or replaces an object, as an event of a watch does. For informers without a server, whose owner is the only one
+    /// to change them.
+    pub fn put(&self, object: Arc<T>) {
+        let version = object.metadata().resource_version.clone().unwrap_or_default();
+        self.core.upsert(object, &version);
+    }
+
+    /// Removes an object, of which `last` is the final state. For informers without a server.
+    pub fn take_away(&self, last: Arc<T>) {
+        let version = last.metadata().resource_version.clone().unwrap_or_default();
+        self.core.remove(&last.cache_key(), Some(last), &version);
+    }
+
     /// Returns true once the whole collection is in the store and every handler has been called for it.
     pub fn has_synced(&self) -> bool {
         *self.core.synced.borrow()
@@ -213,6 +226,11 @@ impl Core {
 
     pub(crate) fn stop(&self) {
         self.stop.cancel();
+    }
+
+    /// Declares the store complete as it is.
+    pub(crate) fn complete(&self) {
+        self.synced.send_replace(true);
     }
 
     pub(crate) fn env(&self) -> &Env {

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct Informers {
     client: Client,
     resync: Option<Duration>,
+    /// False if nobody lists and watches: the owner of the set puts objects into the informers.
+    has_server: bool,
     /// Resources whose informers pack objects at rest.
     packing: Vec<Gvr>,
     /// Informers in the order of the first requests for them, in which they also start.
@@ -36,7 +38,14 @@ struct Entry {
 impl Informers {
     /// Makes an empty set, whose informers run in the client's environment and end with it.
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), resync: None, packing: Vec::new(), entries: Arc::default() }
+        Self { client: client.clone(), resync: None, has_server: true, packing: Vec::new(), entries: Arc::default() }
+    }
+
+    /// Returns the same set without a server: its informers are complete as soon as they start, and hold what
+    /// `Informer::put` gives them. For models of an API in the same process.
+    #[must_use]
+    pub fn without_server(self) -> Self {
+        Self { has_server: false, ..self }
     }
 
     /// Returns the same set with a resync period for the informers that are requested through it.
@@ -121,7 +130,10 @@ impl Informers {
     pub fn start(&self) {
         for entry in self.entries.lock().iter_mut().filter(|entry| !entry.started) {
             entry.started = true;
-            entry.core.env().spawn(entry.core.clone().run());
+            match self.has_server {
+                true => drop(entry.core.env().spawn(entry.core.clone().run())),
+                false => entry.core.complete(),
+            }
         }
     }
 

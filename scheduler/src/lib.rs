@@ -26,9 +26,9 @@ use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::lifecycle::Threads;
-use framework::Register;
 use framework::configuration::Configuration;
 use framework::configuration::shown::configz;
+use framework::{CycleExtender, Register};
 use operations::{Inspection, pages};
 use scheduler::Scheduler;
 use std::sync::Arc;
@@ -85,6 +85,25 @@ pub fn problems(configuration: &Configuration, client: &Client) -> Vec<String> {
     reload::problems(configuration, client, &register)
 }
 
+/// Runs on informers and a client of the caller, who models the API: no kubeconfig, no port, no leader election, and scripts
+/// are read once. `decider` takes part in every cycle in place of the configured extenders.
+pub async fn run_on(
+    informers: Informers,
+    settings: Settings,
+    decider: Option<Arc<dyn CycleExtender>>,
+    register: Register,
+) -> Result<(), String> {
+    let (_sender, mut configuration) = watch::channel(Arc::new(settings.configuration));
+    let present = configuration.borrow_and_update().clone();
+    let scheduler =
+        Scheduler::new(&informers, &present, &register, None, decider).map_err(|errors| errors.join(", "))?;
+    informers.start();
+    if informers.synced().await {
+        scheduler.run(configuration).await;
+    }
+    Ok(())
+}
+
 async fn lead(
     client: Client,
     settings: Settings,
@@ -105,7 +124,7 @@ async fn schedule(
 ) {
     let informers = Informers::new(&client);
     let present = configuration.borrow_and_update().clone();
-    let scheduler = match Scheduler::new(&informers, &present, &register, inspection.recorder.clone()) {
+    let scheduler = match Scheduler::new(&informers, &present, &register, inspection.recorder.clone(), None) {
         Ok(scheduler) => scheduler,
         Err(errors) => return tracing::error!("initializing profiles: {}", errors.join(", ")),
     };

@@ -45,8 +45,8 @@ use scheduling_framework::features::{
 };
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    BindError, ClusterEvent, CycleError, CycleState, FitError, Handle, PodGroups, PreBind, Profile, Profiles, Register,
-    Registry, WaitingPods,
+    BindError, ClusterEvent, CycleError, CycleExtender, CycleState, FitError, Handle, PodGroups, PreBind, Profile,
+    Profiles, Register, Registry, WaitingPods,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub struct Scheduler {
     registry: Registry,
     profiles: Mutex<Arc<Profiles>>,
     extenders: Mutex<Arc<Extenders>>,
+    /// Takes the place of the extenders; `None` in every scheduler of a cluster.
+    decider: Option<Arc<dyn CycleExtender>>,
     /// Recorders by the scheduler name that their events have.
     recorders: Mutex<BTreeMap<String, Recorder>>,
     pub(crate) queue: SharedQueue,
@@ -152,6 +154,7 @@ impl Scheduler {
         configuration: &Configuration,
         register: &Register,
         attempts: Option<Arc<AttemptRecorder>>,
+        decider: Option<Arc<dyn CycleExtender>>,
     ) -> Result<Arc<Self>, Vec<String>> {
         let (client, waiting_pods, pod_groups) = (informers.client(), WaitingPods::default(), PodGroups::default());
         let features = &configuration.features;
@@ -160,6 +163,8 @@ impl Scheduler {
         let registry = registry(&handle, register);
         let profiles = Arc::new(Profiles::assemble(configuration, &registry)?);
         let extenders = Arc::new(Extenders::new(env, &configuration.extenders)?);
+        // A decider is to see every node that fits, and not one that an equal pod has left.
+        let shares_results = features.is_on(OPPORTUNISTIC_BATCHING) && decider.is_none();
         let scheduler = Arc::new(Self {
             env: env.clone(),
             client: client.clone(),
@@ -167,6 +172,7 @@ impl Scheduler {
             registry,
             profiles: Mutex::new(profiles),
             extenders: Mutex::new(extenders),
+            decider,
             recorders: Mutex::default(),
             cache: Mutex::default(),
             waiting_pods,
@@ -179,7 +185,7 @@ impl Scheduler {
             pods: pods.lister(),
             nodes: informers.of().lister(),
             metrics: SchedulerMetrics::new(env),
-            batch_metrics: features.is_on(OPPORTUNISTIC_BATCHING).then(|| BatchMetrics::new(env)),
+            batch_metrics: shares_results.then(|| BatchMetrics::new(env)),
             preemption_metrics: features.is_on(SCHEDULER_ASYNC_PREEMPTION).then(|| PreemptionMetrics::new(env)),
             group_metrics: features.is_on(GENERIC_WORKLOAD).then(|| PodGroupMetrics::new(env)),
             attempts,
@@ -281,7 +287,8 @@ impl Scheduler {
         state.timings = self.metrics.timings(&self.env);
         let next_start = rotation.next_start();
         let Attempt { profile, extenders, .. } = &attempt;
-        let (extender, state_now, random) = (extenders.in_cycle(), &mut state, &self.random);
+        let (extender, state_now, random) =
+            (self.decider.as_deref().or(extenders.in_cycle()), &mut state, &self.random);
         let decided =
             cycle::schedule_one_with(extender, profile, state_now, &info, snapshot, &nominated, rotation, random);
         let decided = decided.instrument(span).await;

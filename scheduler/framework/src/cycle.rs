@@ -235,6 +235,11 @@ impl<'a> Search<'a> {
         self.feasible.iter().map(|node| &*self.snapshot.nodes()[*node]).collect()
     }
 
+    /// Returns all nodes, also those on which the pod does not fit.
+    pub fn all_nodes(&self) -> &'a [Arc<NodeInfo>] {
+        self.snapshot.nodes()
+    }
+
     /// Adds the rejection of a node that has passed the filters, or replaces it. A node that does not exist is ignored.
     pub fn reject(&mut self, node: &str, rejection: Rejection) {
         if let Some(number) = self.snapshot.index_of(node) {

@@ -42,7 +42,7 @@ async fn a_changed_script_is_read_and_a_bad_one_is_not() {
     let client = Client::from_service(&env, server.service(), "test");
     let (informers, register) = (Informers::new(&client), Arc::new(|_: &Handle<'_>, _: &mut _| {}) as Register);
     let (sender, receiver) = watch::channel(configuration.clone());
-    let scheduler = Scheduler::new(&informers, &configuration, &register, None).unwrap();
+    let scheduler = Scheduler::new(&informers, &configuration, &register, None, None).unwrap();
     informers.start();
     assert!(informers.synced().await);
     env.spawn(scheduler.run(receiver));

@@ -174,7 +174,8 @@ impl Cluster {
         let configuration = configuration.with_features(Features::of(&gates));
         let inspection = Inspection::new(100);
         let (sender, receiver) = watch::channel(Arc::new(configuration));
-        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone()).unwrap();
+        let scheduler =
+            Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone(), None).unwrap();
         inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);

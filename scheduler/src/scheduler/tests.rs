@@ -172,7 +172,8 @@ impl Running {
         });
         let inspection = Inspection::new(10);
         let (sender, receiver) = watch::channel(configuration);
-        let scheduler = Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone()).unwrap();
+        let scheduler =
+            Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone(), None).unwrap();
         inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);
