@@ -303,8 +303,12 @@ impl Simulation {
 
 /// Runs a scenario on one thread, with a clock that advances only when all tasks wait.
 fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
+    virtual_runtime().block_on(scenario)
+}
+
+fn virtual_runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without IO needs nothing").block_on(scenario)
+    runtime.expect("a runtime without IO needs nothing")
 }
 
 async fn ready_nodes(client: &Client) -> u32 {

@@ -3,28 +3,41 @@
 //! The API server, the controllers, a scheduler with any configuration and simulated nodes run as in `Simulation`, but
 //! without the checks of every revision. A user creates pods at their times. What happens to pods and nodes is read from
 //! the store, so a moment is that of the write. The same setup gives the same happenings, byte for byte.
+//!
+//! In depth `scheduler`, the same scheduler runs on a model of everything else (`modelled_api`). Requests take the same time
+//! in both depths, so that pods get the same nodes where no controller intervenes.
 
 mod setup;
+mod pod_state;
 mod observed;
+mod world;
 mod stage;
+mod chooser;
+mod alone;
+mod stepper;
 
+pub use chooser::Decision;
+pub use modelled_api::unmodelled;
 pub use observed::Happening;
-pub use setup::{Setup, Submission};
+pub use setup::{Depth, Setup, Submission};
+pub use stepper::Stepper;
 
 use crate::in_virtual_time;
 use crate::part::Part;
+use alone::SchedulerAlone;
+use chooser::Chooser;
 use component_base::env::Env;
-use futures::StreamExt;
-use observed::{Observer, PODS};
+use observed::Observer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
 use setup::PRIORITY_CLASS;
 use stage::Stage;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
-use storage::{Event, Watch, WatchItem};
 use tokio::time::Instant;
+use world::{Change, World};
 
 /// Virtual time without any change after which the pods that still wait are given up: twice the time after which the
 /// scheduler tries a pod again that nothing has woken.
@@ -53,24 +66,33 @@ pub trait Audience {
 /// Runs a trial until its last pod has finished, until nothing goes on any more, or until the time of the setup. Returns
 /// the virtual time that it took, or why it could not run.
 pub fn run(setup: Setup, submissions: Vec<Submission>, audience: &mut impl Audience) -> Result<Duration, String> {
-    in_virtual_time(async {
-        let env = Env::simulated(setup.seed);
-        let until = setup.until.unwrap_or(LONGEST).min(LONGEST);
-        let names = setup.templates.iter().map(|template| template.node_name.clone()).collect();
-        let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
-        let stage = Stage::raise(&env, setup).await?;
-        stage.prepare(&priorities).await?;
-        let trial = Trial {
-            began: env.now(),
-            env,
-            stage,
-            observer: Observer::new(names),
-            last_change: Duration::ZERO,
-            submissions,
-            created: 0,
-        };
-        trial.play(until, audience).await
-    })
+    in_virtual_time(play(setup, submissions, audience, None))
+}
+
+/// Runs a trial inside a runtime with virtual time. With a chooser it is of depth `scheduler`.
+async fn play(
+    setup: Setup,
+    submissions: Vec<Submission>,
+    audience: &mut impl Audience,
+    chooser: Option<Arc<Chooser>>,
+) -> Result<Duration, String> {
+    let env = Env::simulated(setup.seed);
+    match setup.depth {
+        Depth::Full => {
+            let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
+            let mut stage = Stage::raise(&env, setup.clone()).await?;
+            stage.prepare(&priorities).await?;
+            let world = stage.watched().await?;
+            Trial::new(&env, &setup, world, submissions).play(audience).await
+        }
+        Depth::Scheduler => {
+            let world = SchedulerAlone::raise(&env, &setup, chooser.clone()).await?;
+            if let Some(chooser) = chooser {
+                chooser.begin(env.now());
+            }
+            Trial::new(&env, &setup, world, submissions).play(audience).await
+        }
+    }
 }
 
 /// Returns everything for which a scheduler with these settings could not start.
@@ -85,10 +107,11 @@ fn priority(pod: &Value) -> Option<i64> {
     pod["spec"]["priority"].as_i64()
 }
 
-struct Trial {
+struct Trial<W> {
     env: Env,
     began: Instant,
-    stage: Stage,
+    until: Duration,
+    world: W,
     observer: Observer,
     /// When something other than a failed attempt happened last.
     last_change: Duration,
@@ -96,9 +119,22 @@ struct Trial {
     created: usize,
 }
 
-impl Trial {
-    async fn play(mut self, until: Duration, audience: &mut impl Audience) -> Result<Duration, String> {
-        let (mut pods, mut nodes) = (self.stage.watch(PODS).await?, self.stage.watch(observed::NODES).await?);
+impl<W: World> Trial<W> {
+    fn new(env: &Env, setup: &Setup, world: W, submissions: Vec<Submission>) -> Self {
+        let names = setup.templates.iter().map(|template| template.node_name.clone()).collect();
+        Self {
+            began: env.now(),
+            until: setup.until.unwrap_or(LONGEST).min(LONGEST),
+            env: env.clone(),
+            world,
+            observer: Observer::new(names),
+            last_change: Duration::ZERO,
+            submissions,
+            created: 0,
+        }
+    }
+
+    async fn play(mut self, audience: &mut impl Audience) -> Result<Duration, String> {
         for happening in self.observer.begin() {
             audience.happened(Duration::ZERO, happening);
         }
@@ -106,18 +142,22 @@ impl Trial {
         loop {
             // Without more arrivals, the pods that run on decide how long to wait.
             let arrival = self.submissions.get(self.created).map(|next| self.began + next.at);
-            let wake = arrival.unwrap_or_else(|| self.env.now() + STALLED).min(self.began + until).min(next_report);
+            let wake =
+                arrival.unwrap_or_else(|| self.env.now() + STALLED).min(self.began + self.until).min(next_report);
             tokio::select! {
                 biased;
-                item = pods.next() => self.observe(item, audience).await?,
-                item = nodes.next() => self.observe(item, audience).await?,
+                changes = self.world.changes() => {
+                    for change in changes? {
+                        self.observe(&change, audience).await?;
+                    }
+                }
                 () = self.env.sleep_until(wake) => {}
             }
-            self.stage.failure()?;
+            self.world.failure()?;
             let now = self.env.now();
             while self.submissions.get(self.created).is_some_and(|next| self.began + next.at <= now) {
                 let pod = self.submissions[self.created].pod.take();
-                self.stage.create_pod(&pod).await?;
+                self.world.create_pod(&pod).await?;
                 self.observer.remember(&pod);
                 self.created += 1;
             }
@@ -125,41 +165,23 @@ impl Trial {
                 audience.progress(self.progress());
                 next_report = now + REPORT_PERIOD;
             }
-            if now >= self.began + until || self.has_ended() {
+            if now >= self.began + self.until || self.has_ended() {
                 break;
             }
         }
         let took = self.elapsed();
         audience.happened(took, Happening::Ended);
         audience.progress(self.progress());
-        self.stage.strike().await;
+        self.world.strike().await;
         Ok(took)
     }
 
-    async fn observe(
-        &mut self,
-        item: Option<Result<WatchItem, storage::Error>>,
-        audience: &mut impl Audience,
-    ) -> Result<(), String> {
-        let events = match item {
-            Some(Ok(WatchItem::Events(events))) => events,
-            Some(Ok(WatchItem::Progress(_))) => return Ok(()),
-            Some(Err(error)) => return Err(error.to_string()),
-            None => return Err("the watch on the store has ended".to_owned()),
-        };
-        for event in events {
-            self.observe_one(&event, audience).await?;
-        }
-        Ok(())
-    }
-
-    async fn observe_one(&mut self, event: &Event, audience: &mut impl Audience) -> Result<(), String> {
-        let value = |entry: &Option<storage::Entry>| -> Result<Option<Value>, String> {
-            let read = entry.as_ref().map(|entry| serde_json::from_slice(&entry.value)).transpose();
-            read.map_err(|error| format!("{}: {error}", event.key))
-        };
+    async fn observe(&mut self, change: &Change, audience: &mut impl Audience) -> Result<(), String> {
         let at = self.elapsed();
-        let (happenings, again) = self.observer.see(&event.key, value(&event.current)?.as_ref());
+        let (happenings, again) = match change {
+            Change::Node { name, is_ready } => (Vec::from_iter(self.observer.see_node(name, *is_ready)), None),
+            Change::Pod { name, state } => self.observer.see_pod(name, state.as_ref()),
+        };
         for happening in happenings {
             if !matches!(happening, Happening::AttemptFailed { .. }) {
                 self.last_change = at;
@@ -168,7 +190,7 @@ impl Trial {
         }
         // A user whose pod is lost creates it again.
         match again {
-            Some(pod) => self.stage.create_pod(&pod).await,
+            Some(pod) => self.world.create_pod(&pod).await,
             None => Ok(()),
         }
     }
@@ -205,9 +227,6 @@ fn with_class(pod: &Value) -> Value {
 fn read(pod: &Value) -> Result<Pod, String> {
     Pod::decode_value(pod.clone()).map_err(|error| format!("pod {}: {error}", pod["metadata"]["name"]))
 }
-
-/// A watch on what the store holds below a prefix.
-type Changes = Watch;
 
 #[cfg(test)]
 mod tests;

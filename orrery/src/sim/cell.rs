@@ -12,7 +12,7 @@ use experiments::metrics;
 use experiments::output;
 use experiments::record::{Event, Record};
 use experiments::sources;
-use experiments::study::{Cell, Seeds};
+use experiments::study::{Cell, Depth, Seeds};
 use experiments::workload::{self, Arrival};
 use kubelet_sim::template::NodeTemplate;
 use serde_json::Value;
@@ -88,11 +88,17 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
 fn play(file: &StudyFile, cell: &Cell<'_>, prepared: &Prepared) -> Result<Vec<Record>, Vec<String>> {
     let templates: Result<Vec<NodeTemplate>, Vec<String>> = prepared.machines.iter().map(template).collect();
     let faults = cell.faults;
+    let failures = faults.map(policy::failures).transpose()?.unwrap_or_default();
+    let depth = match file.study.depth {
+        Depth::Full => trial::Depth::Full,
+        Depth::Scheduler => trial::Depth::Scheduler,
+    };
     let setup = Setup {
         seed: cell.seed,
+        depth,
         templates: templates?,
         scheduler: policy::settings(prepared.configuration.as_ref())?,
-        failures: faults.map(policy::failures).transpose()?.unwrap_or_default(),
+        failures,
         api_delay: faults.and_then(|faults| faults.api_delay.as_ref()).map_or(Duration::ZERO, |span| span.duration),
         image_pull: faults.and_then(|faults| faults.image_pull.as_ref()).map(|span| span.duration),
         until: file.study.until.as_ref().map(|span| span.duration),

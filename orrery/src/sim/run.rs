@@ -5,7 +5,7 @@ use crate::sim::compare;
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::env::Env;
-use experiments::study::{Depth, Seeds};
+use experiments::study::Seeds;
 use futures::{StreamExt, stream};
 use std::cell::RefCell;
 use std::fmt;
@@ -63,10 +63,7 @@ impl fmt::Display for Error {
 /// runtime of its own, so it must not run in one.
 pub fn read(options: &Options) -> Result<StudyFile, Vec<String>> {
     let file = StudyFile::read(&options.study, options.seeds.clone())?;
-    let mut problems = file.problems();
-    if file.study.depth != Depth::Full {
-        problems.push(format!("{}: depth: only `full` is supported yet", options.study.display()));
-    }
+    let problems = file.problems();
     file.warnings().iter().for_each(|line| eprintln!("warning: {line}"));
     if problems.is_empty() { Ok(file) } else { Err(problems) }
 }

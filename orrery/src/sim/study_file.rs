@@ -5,7 +5,8 @@ use component_base::rng::Random;
 use experiments::Problem;
 use experiments::files::Folder;
 use experiments::sources;
-use experiments::study::{self, Cell, Seeds, Study};
+use experiments::study::{self, Cell, Depth, Seeds, Study};
+use simulator::trial;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,7 +46,11 @@ impl StudyFile {
             found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
         }
         for (index, faults) in self.study.faults.iter().enumerate() {
-            let errors = policy::failures(faults).err().unwrap_or_default();
+            let errors = match policy::failures(faults) {
+                Ok(models) if self.study.depth == Depth::Scheduler => trial::unmodelled(&models),
+                Ok(_) => Vec::new(),
+                Err(errors) => errors,
+            };
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: faults[{index}].{error}")));
         }

@@ -1,15 +1,9 @@
 //! `Observer`: says what has happened to pods and nodes, from what is written to the store. Pure.
 
-use component_helpers::gpu_sharing::{GPU_INDEX, parse_places};
+use super::pod_state::{PodState, RUN_FOR};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Prefixes of the keys that are observed.
-pub const PODS: &str = "/registry/pods/";
-pub const NODES: &str = "/registry/minions/";
-
-/// Annotation with the time that containers run. A pod without it has no end.
-const RUN_FOR: &str = "orrery.dev/run-for";
 /// Reason of the condition `DisruptionTarget` of pods that are preempted.
 const PREEMPTED: &str = "PreemptionByScheduler";
 
@@ -127,20 +121,8 @@ impl Observer {
         self.ready.len() < self.nodes
     }
 
-    /// Takes a write to a key; `None` deletes it. Returns what has happened, and a pod that is to be created again.
-    pub fn see(&mut self, key: &str, value: Option<&Value>) -> (Vec<Happening>, Option<Value>) {
-        if let Some(node) = key.strip_prefix(NODES) {
-            return (self.see_node(node, value).into_iter().collect(), None);
-        }
-        match key.strip_prefix(PODS) {
-            Some(pod) => self.see_pod(pod, value),
-            None => (Vec::new(), None),
-        }
-    }
-
-    fn see_node(&mut self, node: &str, value: Option<&Value>) -> Option<Happening> {
-        let is_ready =
-            value.is_some_and(|node| condition(node, "Ready").is_some_and(|ready| ready["status"] == "True"));
+    /// Takes a write to a node.
+    pub fn see_node(&mut self, node: &str, is_ready: bool) -> Option<Happening> {
         let node = node.to_owned();
         match is_ready {
             true => self.ready.insert(node.clone()).then_some(Happening::NodeAdded { node }),
@@ -148,12 +130,16 @@ impl Observer {
         }
     }
 
-    fn see_pod(&mut self, pod: &str, value: Option<&Value>) -> (Vec<Happening>, Option<Value>) {
-        let known = self.pods.entry(pod.to_owned()).or_default();
+    /// Takes a write to a pod; `None` deletes it. Returns what has happened, and a pod that is to be created again.
+    pub fn see_pod(&mut self, pod: &str, state: Option<&PodState>) -> (Vec<Happening>, Option<Value>) {
+        if !self.pods.contains_key(pod) {
+            self.pods.insert(pod.to_owned(), Observed::default());
+        }
+        let Some(known) = self.pods.get_mut(pod) else { return (Vec::new(), None) };
         let name = || pod.to_owned();
         let was_running_on = known.has_end && matches!(known.stage, Stage::Bound | Stage::Started);
         let (mut found, mut again) = (Vec::new(), None);
-        let Some(value) = value else {
+        let Some(state) = state else {
             known.exists = false;
             if known.stage != Stage::Finished {
                 found.push(Happening::PodDeleted { pod: name() });
@@ -166,58 +152,46 @@ impl Observer {
         };
         if !known.exists {
             known.exists = true;
-            known.has_end |= value["metadata"]["annotations"][RUN_FOR].is_string();
+            known.has_end |= state.has_end;
             found.push(Happening::PodCreated { pod: name() });
         }
-        if let Some(scheduled) = condition(value, "PodScheduled")
-            && scheduled["status"] == "False"
+        if let Some(message) = &state.unscheduled
             && known.stage == Stage::Pending
+            && known.last_failure != *message
         {
-            let message = scheduled["message"].as_str().unwrap_or_default();
-            if known.last_failure != message {
-                message.clone_into(&mut known.last_failure);
-                found.push(Happening::AttemptFailed { pod: name(), reason: message.to_owned() });
-            }
+            known.last_failure.clone_from(message);
+            found.push(Happening::AttemptFailed { pod: name(), reason: message.clone() });
         }
-        if let Some(node) = value["spec"]["nodeName"].as_str()
+        if let Some(node) = &state.node
             && known.stage == Stage::Pending
         {
             known.stage = Stage::Bound;
-            let chosen = value["metadata"]["annotations"][GPU_INDEX].as_str().unwrap_or_default();
-            let gpus = parse_places(chosen).into_iter().filter_map(|place| u32::try_from(place).ok()).collect();
-            found.push(Happening::PodScheduled { pod: name(), node: node.to_owned(), gpus });
+            found.push(Happening::PodScheduled { pod: name(), node: node.clone(), gpus: state.gpus.clone() });
         }
-        let phase = value["status"]["phase"].as_str().unwrap_or_default();
-        let has_ended = matches!(phase, "Succeeded" | "Failed");
-        if known.stage == Stage::Bound && (phase == "Running" || phase == "Succeeded") {
+        let has_ended = matches!(state.phase.as_str(), "Succeeded" | "Failed");
+        if known.stage == Stage::Bound && matches!(state.phase.as_str(), "Running" | "Succeeded") {
             known.stage = Stage::Started;
             found.push(Happening::PodStarted { pod: name() });
         }
-        if let Some(disrupted) = condition(value, "DisruptionTarget")
-            && disrupted["status"] == "True"
+        if let Some(reason) = &state.disrupted
             && !known.is_lost
             && known.stage != Stage::Finished
         {
             known.is_lost = true;
-            found.push(match disrupted["reason"].as_str().unwrap_or_default() {
+            found.push(match reason.as_str() {
                 PREEMPTED => Happening::PodPreempted { pod: name() },
                 reason => Happening::PodEvicted { pod: name(), reason: reason.to_owned() },
             });
         }
         // A pod that loses its node ends too, but its work is not done.
-        let is_leaving = !value["metadata"]["deletionTimestamp"].is_null();
-        if has_ended && known.stage != Stage::Finished && !known.is_lost && !is_leaving {
+        if has_ended && known.stage != Stage::Finished && !known.is_lost && !state.is_leaving {
             known.stage = Stage::Finished;
             known.written = None;
             self.finished += 1;
-            found.push(Happening::PodFinished { pod: name(), succeeded: phase == "Succeeded" });
+            found.push(Happening::PodFinished { pod: name(), succeeded: state.phase == "Succeeded" });
         }
         let is_running_on = known.has_end && matches!(known.stage, Stage::Bound | Stage::Started);
         self.to_finish = self.to_finish + usize::from(is_running_on) - usize::from(was_running_on);
         (found, again)
     }
-}
-
-fn condition<'v>(object: &'v Value, of_type: &str) -> Option<&'v Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == of_type)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Prefix of the priority classes that are made for the priorities of pods.
 pub const PRIORITY_CLASS: &str = "priority-";
 
-/// How often machines that cannot fail renew their leases, and report. Without failures a heartbeat tells nothing, and
+/// How often machines that cannot fail renew their leases, and report, and how often the control plane looks at them. Without failures a heartbeat tells nothing, and
 /// the heartbeats of thousands of nodes would be most of a run's requests.
 const CALM_LEASE: Duration = Duration::from_secs(4 * 3600);
 const CALM_REPORT: Duration = Duration::from_secs(3600);
@@ -19,10 +19,21 @@ const CALM_GRACE: Duration = Duration::from_secs(8 * 3600);
 /// Time for which the changes of pods are collected before the addresses of Services are written.
 const BATCH: Duration = Duration::from_millis(500);
 
+/// Which parts of a cluster take part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Every request passes the API server.
+    #[default]
+    Full,
+    /// The scheduler, against a model of everything else.
+    Scheduler,
+}
+
 /// A cluster, its scheduler and what fails.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub seed: u64,
+    pub depth: Depth,
     /// One template for each node, with the name of the node.
     pub templates: Vec<NodeTemplate>,
     /// Settings of the scheduler; its configuration is the policy.
@@ -48,6 +59,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             seed: 1,
+            depth: Depth::Full,
             templates: Vec::new(),
             scheduler: options::defaults(),
             failures: Vec::new(),
@@ -76,6 +88,7 @@ impl Setup {
         if self.failures.is_empty() {
             settings.node_monitor_grace_period = CALM_GRACE;
             settings.node_startup_grace_period = CALM_GRACE;
+            settings.node_monitor_period = CALM_REPORT;
         }
         settings
     }

@@ -1,6 +1,8 @@
 //! `Stage`: the control plane of a trial, without the checks and the faults of `Simulation`.
 
-use super::{Changes, Setup, with_class};
+use super::pod_state::PodState;
+use super::world::{Change, World};
+use super::{Setup, with_class};
 use crate::keys;
 use crate::part::Part;
 use crate::ready_nodes;
@@ -9,6 +11,7 @@ use axum::body::Body;
 use client::{Client, Error};
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
+use futures::StreamExt;
 use http::{Request, header};
 use parking_lot::Mutex;
 use proto::Kind;
@@ -19,15 +22,22 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::Storage;
 use storage::memory::Memory;
+use storage::{Event, Storage, Watch, WatchItem};
 use tower::ServiceExt;
 
+/// Prefixes of the keys that are observed.
+const PODS: &str = "/registry/pods/";
+const NODES: &str = "/registry/minions/";
 const AUTHORITY: &str = "apiserver:6443";
-/// Shortest time of a component's request; the longest is twice that.
-const LATENCY: Duration = Duration::from_millis(5);
+/// Time of a component's request. It is the same for all, so that both depths agree on what happens first.
+pub const LATENCY: Duration = Duration::from_millis(5);
 /// Virtual time between two checks of a condition, and the longest wait for one.
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
+/// Time between the start of the scheduler and the first pod.
+pub const SETTLING: Duration = Duration::from_secs(1);
+/// Time for which Events are kept. Nobody reads them, and those of an hour would be most of a trial's memory.
+const EVENT_TTL: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(1800);
 
 pub struct Stage {
@@ -37,8 +47,10 @@ pub struct Stage {
     nodes: u32,
     /// Why a component has ended by itself.
     failure: Arc<Mutex<Option<String>>>,
-    /// The components, the API server last.
+    /// The components; the API server is before the scheduler.
     processes: Vec<Env>,
+    /// Settings of the scheduler, until it starts.
+    scheduler: Option<scheduler::Settings>,
 }
 
 impl Stage {
@@ -50,6 +62,7 @@ impl Stage {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
+            event_ttl: EVENT_TTL,
             ..Config::default()
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
@@ -57,14 +70,21 @@ impl Stage {
         network.register(AUTHORITY, delayed(api.service.clone(), env, setup.api_delay));
         let nodes = u32::try_from(setup.templates.len()).unwrap_or(u32::MAX);
         let admin = connect(env, "kubernetes-admin", "kubectl");
-        let mut stage = Self { store, admin, env: env.clone(), nodes, failure: Arc::default(), processes: Vec::new() };
+        let mut stage = Self {
+            store,
+            admin,
+            env: env.clone(),
+            nodes,
+            failure: Arc::default(),
+            processes: Vec::new(),
+            scheduler: None,
+        };
         let controllers = setup.controllers(keys::authority_pem());
         stage.start(Part::ControllerManager, |client, env| controller_manager::run_with(client, controllers, env));
-        let scheduler = setup.scheduler();
-        stage.start(Part::Scheduler, |client, env| scheduler::run_with(client, scheduler, env));
         let fleet = setup.nodes();
         stage.start(Part::Nodes, |client, env| kubelet_sim::run_with(client, fleet, env));
         stage.processes.push(server);
+        stage.scheduler = Some(setup.scheduler());
         Ok(stage)
     }
 
@@ -85,7 +105,7 @@ impl Stage {
     }
 
     /// Waits until pods can be created and scheduled, and creates a class for each of their priorities.
-    pub async fn prepare(&self, priorities: &BTreeSet<i64>) -> Result<(), String> {
+    pub async fn prepare(&mut self, priorities: &BTreeSet<i64>) -> Result<(), String> {
         let ready = async {
             while ready_nodes(&self.admin).await < self.nodes && self.failure().is_ok() {
                 self.env.sleep(CHECK_PERIOD).await;
@@ -107,44 +127,100 @@ impl Stage {
             let created = self.admin.api::<PriorityClass>("").create(&class).await;
             created.map_err(|error| format!("priority {priority}: {error}"))?;
         }
-        Ok(())
+        // The scheduler starts with all nodes, on a full second, and as long before the first pod as in the other depth.
+        let scheduler = self.scheduler.take().unwrap_or_default();
+        let fraction_ns = self.env.wall().subsec_nanosecond().unsigned_abs();
+        self.env.sleep(Duration::from_secs(1).saturating_sub(Duration::from_nanos(fraction_ns.into()))).await;
+        self.start(Part::Scheduler, |client, env| scheduler::run_with(client, scheduler, env));
+        self.env.sleep(SETTLING).await;
+        self.failure()
     }
 
-    /// Returns why a component has ended, as an error.
-    pub fn failure(&self) -> Result<(), String> {
+    fn failure(&self) -> Result<(), String> {
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
-    pub async fn create_pod(&self, pod: &Value) -> Result<(), String> {
-        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let created = self.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
-        created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))
-    }
-
     /// Follows what is written below a prefix from now on.
-    pub async fn watch(&self, prefix: &str) -> Result<Changes, String> {
+    async fn watch(&self, prefix: &str) -> Result<Watch, String> {
         let now = self.store.current_revision().await.map_err(|error| error.to_string())?;
         self.store.watch(prefix, now).await.map_err(|error| error.to_string())
     }
 
-    /// Ends every component.
-    pub async fn strike(&self) {
-        for process in &self.processes {
+    /// Returns the control plane with what happens in it from now on.
+    pub async fn watched(self) -> Result<ControlPlane, String> {
+        let (pods, nodes) = (self.watch(PODS).await?, self.watch(NODES).await?);
+        Ok(ControlPlane { stage: self, pods, nodes })
+    }
+}
+
+/// A control plane, and what is written to its store.
+pub struct ControlPlane {
+    stage: Stage,
+    pods: Watch,
+    nodes: Watch,
+}
+
+impl World for ControlPlane {
+    async fn changes(&mut self) -> Result<Vec<Change>, String> {
+        loop {
+            let item = tokio::select! {
+                biased;
+                item = self.pods.next() => item,
+                item = self.nodes.next() => item,
+            };
+            match item {
+                Some(Ok(WatchItem::Events(events))) => return events.iter().map(|event| change(event)).collect(),
+                Some(Ok(WatchItem::Progress(_))) => {}
+                Some(Err(error)) => return Err(error.to_string()),
+                None => return Err("the watch on the store has ended".to_owned()),
+            }
+        }
+    }
+
+    async fn create_pod(&self, pod: &Value) -> Result<(), String> {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let created = self.stage.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
+        created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))
+    }
+
+    fn failure(&self) -> Result<(), String> {
+        self.stage.failure()
+    }
+
+    async fn strike(&self) {
+        for process in &self.stage.processes {
             process.kill().await;
         }
     }
 }
 
+fn change(event: &Event) -> Result<Change, String> {
+    let document = |entry: &storage::Entry| {
+        serde_json::from_slice::<Value>(&entry.value).map_err(|error| format!("{}: {error}", event.key))
+    };
+    let document = event.current.as_ref().map(document).transpose()?;
+    if let Some(node) = event.key.strip_prefix(NODES) {
+        return Ok(Change::Node { name: node.to_owned(), is_ready: document.as_ref().is_some_and(is_ready) });
+    }
+    let name = event.key.strip_prefix(PODS).unwrap_or(&event.key).to_owned();
+    Ok(Change::Pod { name, state: document.as_ref().map(PodState::of_document) })
+}
+
+fn is_ready(node: &Value) -> bool {
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
 /// Wraps the server's service, so that requests of components take time.
 fn delayed(service: HttpService, env: &Env, more: Duration) -> HttpService {
-    let (env, random) = (env.clone(), Arc::new(env.random("trial/wire")));
+    let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (env, random, service) = (env.clone(), random.clone(), service.clone());
+        let (env, service) = (env.clone(), service.clone());
         async move {
             let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
             if agent.and_then(Part::of_user_agent).is_some() {
-                env.sleep(random.jitter(LATENCY, 1.0) + more).await;
+                env.sleep(LATENCY + more).await;
             }
             service.oneshot(request).await
         }

@@ -1,9 +1,12 @@
 //! A table of what is written and what has happened, and a small trial that repeats.
 
 use super::observed::Observer;
+use super::pod_state::PodState;
 use super::*;
 use kubelet_sim::template::NodeTemplate;
-use std::collections::BTreeSet;
+use scheduler::Settings;
+use scheduler::framework::configuration::Configuration;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lets an observer see the writes to one pod, and returns what has happened.
 fn seen(writes: &[Option<Value>]) -> (Vec<String>, Observer) {
@@ -11,7 +14,7 @@ fn seen(writes: &[Option<Value>]) -> (Vec<String>, Observer) {
     observer.remember(&json!({"metadata": {"name": "p", "annotations": {"orrery.dev/run-for": "1s"}}}));
     let mut happenings = Vec::new();
     for write in writes {
-        let (found, again) = observer.see("/registry/pods/default/p", write.as_ref());
+        let (found, again) = observer.see_pod("default/p", write.as_ref().map(PodState::of_document).as_ref());
         happenings.extend(found.iter().map(|one| format!("{one:?}").split(' ').next().unwrap_or_default().to_owned()));
         happenings.extend(again.map(|_| "again".to_owned()));
     }
@@ -101,4 +104,111 @@ fn a_trial_repeats_and_ends() {
     assert_eq!((count("NodeAdded"), count("PodPreempted"), count("PodFinished")), (2, 1, 3), "{first:#?}");
     assert!(first.iter().any(|line| line.contains("AttemptFailed") && line.contains("giant")), "{first:#?}");
     assert!(first.last().is_some_and(|line| line.ends_with(" Ended")), "{first:#?}");
+}
+
+/// What happened to the placements of pods: each binding, preemption and end, without its time.
+#[derive(Default)]
+struct Placements(Vec<String>);
+
+impl Audience for Placements {
+    fn happened(&mut self, _: Duration, happening: Happening) {
+        match happening {
+            Happening::PodScheduled { .. } | Happening::PodPreempted { .. } | Happening::PodFinished { .. } => {
+                self.0.push(format!("{happening:?}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
+fn placements(setup: Setup, submissions: Vec<Submission>) -> Vec<String> {
+    let mut placements = Placements::default();
+    run(setup, submissions, &mut placements).unwrap();
+    placements.0.sort();
+    placements.0
+}
+
+/// Draws pods of two sizes and priorities that arrive all the time, more than the nodes have room for at once.
+fn drawn(seed: u64, count: u64) -> Vec<Submission> {
+    let random = component_base::rng::Random::from_seed(seed, "trial/tests");
+    let mut at_ms = 0;
+    let one = |number: u64| {
+        at_ms += random.u64() % 8_000;
+        let (cpu, priority) = [("500m", 0), ("1", 0), ("2", 0), ("2", 10)][(random.u64() % 4) as usize];
+        let mut one = submission(&format!("p-{number}"), 0, cpu, priority);
+        one.at = Duration::from_millis(at_ms);
+        one.pod["metadata"]["annotations"]["orrery.dev/run-for"] =
+            json!(format!("{}ms", 20_000 + random.u64() % 90_000));
+        one
+    };
+    (0..count).map(one).collect()
+}
+
+fn most_allocated() -> Settings {
+    let args = json!({"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}});
+    let profile =
+        json!({"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]});
+    let fields = BTreeMap::from([("profiles", json!([profile]))]);
+    let mut settings = Setup::default().scheduler;
+    settings.configuration = Configuration::read(&fields).unwrap();
+    settings
+}
+
+/// Where no controller intervenes, both depths place every pod on the same node.
+#[test]
+fn both_depths_place_alike() {
+    let templates = || (0..4).map(|number| template(&format!("n-{number}"), "8")).collect::<Vec<_>>();
+    for (seed, scheduler) in [(1, Setup::default().scheduler), (2, most_allocated())] {
+        let place = |depth| {
+            let setup = Setup { seed, depth, templates: templates(), scheduler: scheduler.clone(), ..Setup::default() };
+            placements(setup, drawn(seed, 70))
+        };
+        let (full, alone) = (place(Depth::Full), place(Depth::Scheduler));
+        let differ = full.iter().zip(&alone).find(|(full, alone)| full != alone);
+        assert_eq!((differ, full.len()), (None, alone.len()), "seed {seed}");
+        assert!(full.len() >= 140, "seed {seed}: {}", full.len());
+    }
+}
+
+/// A machine that loses its power takes its pods with it, in both depths.
+#[test]
+fn both_depths_lose_the_pods_of_a_machine() {
+    let failure = json!({"name": "f", "failure": "crash", "nodes": ["a"], "after": "70s", "for": "400s"});
+    let model = kubelet_sim::machines::failure_model::FailureModel::read(&failure, "f").unwrap();
+    let count = |depth| {
+        let templates = vec![template("a", "2"), template("b", "1")];
+        let setup = Setup { depth, templates, failures: vec![model.clone()], ..Setup::default() };
+        let mut submissions = vec![submission("big", 0, "2", 0), submission("small", 0, "1", 0)];
+        submissions[0].pod["metadata"]["annotations"]["orrery.dev/run-for"] = json!("200s");
+        let mut lines = Lines::default();
+        run(setup, submissions, &mut lines).unwrap();
+        let names = ["NodeAdded", "NodeRemoved", "PodEvicted", "PodDeleted", "PodScheduled", "PodFinished"];
+        names.map(|what| lines.0.iter().filter(|line| line.contains(what)).count())
+    };
+    assert_eq!(count(Depth::Scheduler), count(Depth::Full));
+}
+
+/// The caller of a stepper decides, sees what the nodes have left, and may let a pod wait.
+#[test]
+fn a_stepper_asks_for_each_pod() {
+    let setup = Setup { templates: vec![template("a", "2"), template("b", "1")], ..Setup::default() };
+    let submissions =
+        vec![submission("first", 1, "1", 0), submission("big", 2, "2", 0), submission("late", 100, "1", 0)];
+    let mut stepper = Stepper::new(setup, submissions, Lines::default());
+    let mut seen = Vec::new();
+    while let Some(decision) = stepper.next_decision().unwrap() {
+        let names: Vec<&str> = decision.feasible.iter().map(|at| decision.nodes[*at].name()).collect();
+        seen.push(format!(
+            "{} {} {}",
+            decision.at.as_secs(),
+            decision.pod.metadata.name.clone().unwrap(),
+            names.join(",")
+        ));
+        assert!(stepper.apply(Some("c")).is_err(), "no such node");
+        stepper.apply(names.last().copied()).unwrap();
+    }
+    assert_eq!(seen, ["1 first a,b", "2 big a", "100 late a,b"]);
+    assert!(stepper.took() >= Duration::from_secs(160), "{:?}", stepper.took());
 }

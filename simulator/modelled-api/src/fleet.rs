@@ -1,0 +1,200 @@
+//! `Fleet`: the nodes, the images on their disks, and their failures. Pure.
+
+use crate::pod::UNREACHABLE;
+use component_base::rng::Random;
+use ipnet::{IpNet, Ipv4Net};
+use kubelet_sim::machines::failure_model::FailureModel;
+use kubelet_sim::machines::failures::FailureSchedule;
+use kubelet_sim::machines::state::{MachineState, Power};
+use kubelet_sim::node::{self, Observed, StoredImage};
+use kubelet_sim::plan::NodePlan;
+use pod_life::images;
+use pod_life::latency::Latency;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Taint};
+use proto::kinds::jiff::Timestamp;
+use proto::kinds::metav1::Time;
+use proto::schema::defaults::apply_defaults;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Label of the zones, which may fail as a whole.
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Effects of the taint of a node that nobody reaches.
+const EFFECTS: [&str; 2] = ["NoSchedule", "NoExecute"];
+
+/// What a failure does to a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    #[default]
+    Healthy,
+    /// It has no power, and has lost what ran.
+    Off,
+    /// Nobody reaches it, and it does not know.
+    CutOff,
+}
+
+/// One node.
+pub struct Member {
+    pub node: Arc<Node>,
+    plan: NodePlan,
+    zone: String,
+    /// When each image is on the disk.
+    images: BTreeMap<String, Duration>,
+    /// When the last pull ends: a kubelet pulls one image after another.
+    pulls_until: Duration,
+    pub condition: Condition,
+    /// Number of failures and repairs so far.
+    pub changes: u64,
+}
+
+impl Member {
+    /// Returns when an image that is needed at a time is there. It is pulled if need be.
+    pub fn has_image_at(&mut self, image: &str, needed_at: Duration) -> Duration {
+        let pull = self.plan.settings.latency.image_pull;
+        if let Some(at) = self.images.get(image) {
+            return needed_at.max(*at);
+        }
+        let at = needed_at.max(self.pulls_until) + pull;
+        self.pulls_until = at;
+        self.images.insert(image.to_owned(), at);
+        at
+    }
+
+    pub fn latency(&self) -> &Latency {
+        &self.plan.settings.latency
+    }
+
+    pub fn is_ready(&self) -> bool {
+        let conditions = self.node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    /// Reports to the API what is on the disk. Returns true if the node has changed.
+    pub fn report_images(&mut self, elapsed: Duration, now: Timestamp) -> bool {
+        let there = self.images.iter().filter(|(_, at)| **at <= elapsed);
+        let stored = there.map(|(name, _)| (name.clone(), StoredImage::new(images::size_bytes(name), now)));
+        let observed = Observed { images: stored.collect(), ..ready() };
+        let status =
+            node::status(&self.plan.machine, &observed, self.node.status.as_ref().unwrap_or(&Default::default()), now);
+        let has_changed = self.node.status.as_ref().is_none_or(|old| old.images != status.images);
+        if has_changed {
+            Arc::make_mut(&mut self.node).status = Some(status);
+        }
+        has_changed
+    }
+
+    /// Lets the control plane note that the node is reached, or not.
+    pub fn set_reachable(&mut self, is_reachable: bool, now: Timestamp) {
+        let node = Arc::make_mut(&mut self.node);
+        let (status, reason) = if is_reachable { ("True", "KubeletReady") } else { ("Unknown", "NodeStatusUnknown") };
+        for condition in node.status.iter_mut().flat_map(|status| status.conditions.iter_mut().flatten()) {
+            if condition.type_ == "Ready" {
+                condition.status = status.to_owned();
+                condition.reason = Some(reason.to_owned());
+                condition.last_transition_time = Some(Time(now));
+            }
+        }
+        let taints = node.spec.get_or_insert_default().taints.get_or_insert_default();
+        taints.retain(|taint| taint.key != UNREACHABLE);
+        if !is_reachable {
+            let taint = |effect: &str| Taint {
+                key: UNREACHABLE.to_owned(),
+                effect: effect.to_owned(),
+                time_added: Some(Time(now)),
+                value: None,
+            };
+            taints.extend(EFFECTS.map(taint));
+        }
+    }
+}
+
+/// All nodes by name, and when they fail.
+pub struct Fleet {
+    pub members: BTreeMap<String, Member>,
+    failures: FailureSchedule,
+}
+
+impl Fleet {
+    /// Registers the nodes. `random` returns the draws of a stream that has a name.
+    pub fn new(
+        plans: Vec<NodePlan>,
+        failures: Vec<FailureModel>,
+        random: impl Fn(&str) -> Random + Send + Sync + 'static,
+        now: Timestamp,
+    ) -> Result<Self, String> {
+        let mut fleet = Self { members: BTreeMap::new(), failures: FailureSchedule::new(failures, random) };
+        for plan in plans {
+            let registered = node::registration(&plan.machine, &ready(), now);
+            let mut document = registered.encode();
+            apply_defaults(&Node::gvk(), &mut document);
+            let mut node = Node::decode_value(document).map_err(|error| error.to_string())?;
+            node.metadata.uid = Some(format!("node-{}", plan.machine.name));
+            node.metadata.creation_timestamp = Some(Time(now));
+            let zone = plan.machine.labels.get(ZONE).cloned().unwrap_or_default();
+            fleet.failures.add_node(&plan.machine.name, &zone, Duration::ZERO);
+            let images = plan.machine.images.iter().map(|image| (images::canonical(image), Duration::ZERO)).collect();
+            let member = Member {
+                node: Arc::new(node),
+                zone,
+                images,
+                pulls_until: Duration::ZERO,
+                condition: Condition::Healthy,
+                changes: 0,
+                plan,
+            };
+            fleet.members.insert(member.plan.machine.name.clone(), member);
+        }
+        Ok(fleet)
+    }
+
+    /// Returns when the next failure begins or ends.
+    pub fn next_failure_at(&self) -> Option<Duration> {
+        self.failures.next_at()
+    }
+
+    /// Lets failures begin and end that are due. Returns the nodes whose condition has changed.
+    pub fn advance(&mut self, elapsed: Duration) -> Vec<String> {
+        if !self.failures.advance(elapsed) {
+            return Vec::new();
+        }
+        let present = self.failures.present();
+        let mut changed = Vec::new();
+        for (name, member) in &mut self.members {
+            let condition = condition(&self.failures.state_of(&present, name, &member.zone));
+            if condition != member.condition {
+                member.condition = condition;
+                member.changes += 1;
+                changed.push(name.clone());
+            }
+        }
+        changed
+    }
+}
+
+fn condition(state: &MachineState) -> Condition {
+    match state.power {
+        Power::Running if state.is_partitioned => Condition::CutOff,
+        Power::Running => Condition::Healthy,
+        Power::ShuttingDown | Power::Off | Power::Removed => Condition::Off,
+    }
+}
+
+/// Returns what makes a node ready.
+fn ready() -> Observed {
+    let range = Ipv4Net::new(Ipv4Addr::new(10, 244, 0, 0), 24).map(IpNet::V4);
+    Observed { pod_ranges: range.into_iter().collect(), ..Observed::default() }
+}
+
+/// Returns the failures that this model does not know, each with its place. Only crashes and partitions are known.
+pub fn unmodelled(failures: &[FailureModel]) -> Vec<String> {
+    let healthy = MachineState::default();
+    let is_known = |failure: &MachineState| {
+        let rest = MachineState { power: healthy.power, is_partitioned: false, ..failure.clone() };
+        rest == healthy && matches!(failure.power, Power::Running | Power::Off)
+    };
+    let unknown = failures.iter().enumerate().filter(|(_, model)| !is_known(&model.failure));
+    unknown.map(|(at, _)| format!("machines[{at}].failure: depth `scheduler` knows only crash and partition")).collect()
+}

@@ -1,0 +1,539 @@
+//! `ModelledApi`: the pods and nodes of a cluster, changed by requests and by time.
+//!
+//! Every change is in the scheduler's informers before the call that makes it returns, and is kept for the owner of the
+//! model, who asks for `changes`. What is due happens when the owner waits for them.
+
+use crate::fleet::{Condition, Fleet};
+use crate::life::Course;
+use crate::pod;
+use crate::requests;
+use client::{Client, Informer, Informers, ListOptions};
+use component_base::env::Env;
+use component_base::http::{Body, HttpService};
+use http::Request;
+use kubelet_sim::machines::failure_model::FailureModel;
+use kubelet_sim::plan::NodePlan;
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Namespace, Node, Pod};
+use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Requests of a kubelet between the moment at which it sees a pod and the first status.
+const REQUESTS_TO_ADMIT: u32 = 1;
+/// Requests of a kubelet between the moment at which it sees a pod and the status of its running containers. Those of one whose
+/// image is pulled are sent meanwhile.
+const REQUESTS_TO_START: u32 = 10;
+const REQUESTS_TO_START_AFTER_PULL: u32 = 2;
+/// The same for the end of a pod that has run, and of one that is deleted.
+const REQUESTS_TO_END: u32 = 1;
+const REQUESTS_TO_STOP: u32 = 1;
+/// Requests of a kubelet between two steps of a pod that is deleted.
+const REQUESTS_TO_REMOVE: u32 = 1;
+/// Reason of a pod that is evicted from a node that nobody reaches.
+const EVICTED: &str = "DeletionByTaintManager";
+
+/// What the model is made of.
+pub struct Settings {
+    pub nodes: Vec<NodePlan>,
+    pub failures: Vec<FailureModel>,
+    /// Time of a request, of the scheduler and of others.
+    pub request: Duration,
+    /// How often nodes report their images.
+    pub report_every: Duration,
+    /// Time after which a node that does not answer counts as lost.
+    pub node_grace: Duration,
+}
+
+/// A write that the owner of the model sees.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Node {
+        name: String,
+        is_ready: bool,
+    },
+    /// The pod as it is now; `None` when it is gone.
+    Pod {
+        key: String,
+        pod: Option<Arc<Pod>>,
+    },
+}
+
+/// What is due at some time. Pods are named by key and number, because a later pod may have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Admit(String, u64),
+    Start(String, u64),
+    End(String, u64),
+    /// A deleted pod has ended.
+    Stop(String, u64),
+    Remove(String, u64),
+    Failures,
+    Unreachable(String, u64),
+    Reached(String, u64),
+    Evict(String, u64),
+    Report,
+}
+
+struct Held {
+    pod: Arc<Pod>,
+    /// Tells this pod from others of its name.
+    number: u64,
+    /// What its node does with it, once it has begun.
+    course: Option<Course>,
+    /// True once the node has lost its containers.
+    is_lost: bool,
+}
+
+pub struct ModelledApi {
+    pub(crate) env: Env,
+    pub(crate) request: Duration,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    env: Env,
+    began: Instant,
+    request: Duration,
+    report_every: Duration,
+    node_grace: Duration,
+    pods: BTreeMap<String, Held>,
+    on_node: BTreeMap<String, BTreeSet<String>>,
+    /// Reports of nodes that are cut off, until they are reached again.
+    unreported: BTreeMap<String, Vec<Due>>,
+    fleet: Fleet,
+    revision: u64,
+    created: u64,
+    due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
+    /// Number of entries ever in `due`, which orders those of one time.
+    planned: u64,
+    changes: Vec<Change>,
+    pod_informer: Informer<Pod>,
+    node_informer: Informer<Node>,
+}
+
+impl ModelledApi {
+    /// Makes the model in the environment of the scheduler, with the informers that the scheduler is to use. `env` is that of
+    /// the nodes.
+    pub fn new(scheduler: &Env, env: &Env, settings: Settings) -> Result<(Arc<Self>, Informers), String> {
+        let Settings { nodes, failures, request, report_every, node_grace } = settings;
+        // The service needs the model, and the informers need a client of the service.
+        let shared: Arc<OnceLock<Weak<ModelledApi>>> = Arc::default();
+        let client = Client::from_service(scheduler, service(&shared), "scheduler");
+        let informers = Informers::new(&client).without_server();
+        let random = env.clone();
+        let random = move |stream: &str| random.random(&format!("kubelet-sim/failures/{stream}"));
+        let fleet = Fleet::new(nodes, failures, random, env.wall())?;
+        let mut state = State {
+            env: env.clone(),
+            began: env.now(),
+            request,
+            report_every,
+            node_grace,
+            pods: BTreeMap::new(),
+            on_node: BTreeMap::new(),
+            unreported: BTreeMap::new(),
+            fleet,
+            revision: 1,
+            created: 0,
+            due: BinaryHeap::new(),
+            planned: 0,
+            changes: Vec::new(),
+            pod_informer: informers.of_selected(&ListOptions::fields("status.phase!=Succeeded,status.phase!=Failed")),
+            node_informer: informers.of(),
+        };
+        state.open(&informers)?;
+        let api = Arc::new(Self { env: env.clone(), request, state: Mutex::new(state), changed: Notify::new() });
+        shared.get_or_init(|| Arc::downgrade(&api));
+        Ok((api, informers))
+    }
+
+    /// Creates a pod now.
+    pub fn create(&self, pod: &Value) -> Result<(), String> {
+        self.state.lock().create(pod)?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Waits until something has changed, and returns it. Nothing is lost when the future is dropped.
+    pub async fn changes(&self) -> Vec<Change> {
+        loop {
+            let next = {
+                let mut state = self.state.lock();
+                state.advance();
+                if !state.changes.is_empty() {
+                    return std::mem::take(&mut state.changes);
+                }
+                state.due.peek().map(|Reverse((at, _, _))| *at)
+            };
+            let notified = self.changed.notified();
+            match next {
+                Some(at) => {
+                    tokio::select! {
+                        biased;
+                        () = notified => {}
+                        () = self.env.sleep_until(at) => {}
+                    }
+                }
+                None => notified.await,
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Pod>> {
+        self.state.lock().pods.get(key).map(|held| held.pod.clone())
+    }
+
+    /// Binds a pod, or returns why not, with the code of the answer.
+    pub(crate) fn bind(&self, key: &str, binding: &Value) -> Result<(), (u16, String)> {
+        let bound = self.state.lock().bind(key, binding);
+        self.changed.notify_one();
+        bound
+    }
+
+    pub(crate) fn patch(&self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)> {
+        let patched = self.state.lock().patch(key, patch);
+        self.changed.notify_one();
+        patched
+    }
+
+    pub(crate) fn delete(&self, key: &str, uid: &str) -> Result<(), (u16, String)> {
+        let deleted = self.state.lock().delete(key, uid);
+        self.changed.notify_one();
+        deleted
+    }
+}
+
+fn service(shared: &Arc<OnceLock<Weak<ModelledApi>>>) -> HttpService {
+    let shared = shared.clone();
+    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let api = shared.get().and_then(Weak::upgrade);
+        async move { Ok(requests::answer(api, request).await) }
+    }))
+}
+
+impl State {
+    /// Gives the informers what there is from the start.
+    fn open(&mut self, informers: &Informers) -> Result<(), String> {
+        let namespace = json!({"metadata": {"name": "default", "resourceVersion": "1", "labels": {"kubernetes.io/metadata.name": "default"}}});
+        informers.of().put(Arc::new(Namespace::decode_value(namespace).map_err(|error| error.to_string())?));
+        let names: Vec<String> = self.fleet.members.keys().cloned().collect();
+        names.iter().for_each(|name| self.show_node(name));
+        self.plan(self.report_every, Due::Report);
+        self.plan_failures();
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.env.now() - self.began
+    }
+
+    fn plan(&mut self, after: Duration, due: Due) {
+        self.planned += 1;
+        self.due.push(Reverse((self.env.now() + after, self.planned, due)));
+    }
+
+    fn plan_failures(&mut self) {
+        if let Some(at) = self.fleet.next_failure_at() {
+            self.plan(at.saturating_sub(self.elapsed()), Due::Failures);
+        }
+    }
+
+    fn create(&mut self, document: &Value) -> Result<(), String> {
+        self.created += 1;
+        let pod = pod::created(document.clone(), self.created, self.env.wall())?;
+        let key = pod.key();
+        if self.pods.contains_key(&key) {
+            return Err(format!("pods {:?} already exists", pod.name()));
+        }
+        let held = Held { pod: Arc::new(pod), number: self.created, course: None, is_lost: false };
+        self.pods.insert(key.clone(), held);
+        self.change(&key, |_| {});
+        let node = pod::node_name(&self.pods[&key].pod).to_owned();
+        if !node.is_empty() {
+            self.on_node.entry(node).or_default().insert(key.clone());
+            self.begin(&key);
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, key: &str, binding: &Value) -> Result<(), (u16, String)> {
+        let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+        let held = self.held(key, binding["metadata"]["uid"].as_str())?;
+        if held.pod.is_deleting() {
+            return Err((409, format!("pod {key} is being deleted, cannot be assigned to a host")));
+        }
+        let present = pod::node_name(&held.pod);
+        if !present.is_empty() {
+            return Err((409, format!("pod {key} is already assigned to node {present:?}")));
+        }
+        let now = self.env.wall();
+        let annotations: Option<&Map<String, Value>> = binding["metadata"]["annotations"].as_object();
+        self.change(key, |pod| pod::bind(pod, &node, annotations, now));
+        self.on_node.entry(node).or_default().insert(key.to_owned());
+        self.begin(key);
+        Ok(())
+    }
+
+    fn patch(&mut self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)> {
+        let held = self.held(key, patch["metadata"]["uid"].as_str())?;
+        let mut document = held.pod.encode();
+        pod::merge(&mut document, patch);
+        let patched = Pod::decode_value(document).map_err(|error| (422, error.to_string()))?;
+        self.change(key, |pod| *pod = patched);
+        self.held(key, None).map(|held| held.pod.clone())
+    }
+
+    fn delete(&mut self, key: &str, uid: &str) -> Result<(), (u16, String)> {
+        let held = self.held(key, Some(uid).filter(|uid| !uid.is_empty()))?;
+        let (node, number) = (pod::node_name(&held.pod).to_owned(), held.number);
+        if node.is_empty() || pod::is_terminal(&held.pod) {
+            self.remove(key);
+            return Ok(());
+        }
+        let was_deleting = held.pod.is_deleting();
+        let now = self.env.wall();
+        self.change(key, |pod| pod::delete(pod, now));
+        let is_reached = self.fleet.members.get(&node).is_some_and(|node| node.condition == Condition::Healthy);
+        if is_reached && !was_deleting {
+            self.plan(self.request * REQUESTS_TO_STOP, Due::Stop(key.to_owned(), number));
+        }
+        Ok(())
+    }
+
+    /// Returns a pod, if it is the one with this uid.
+    fn held(&self, key: &str, uid: Option<&str>) -> Result<&Held, (u16, String)> {
+        let held = self.pods.get(key).ok_or_else(|| (404, format!("pods {key:?} not found")))?;
+        match uid.is_none_or(|uid| held.pod.uid() == uid) {
+            true => Ok(held),
+            false => Err((409, format!("the UID in the precondition does not match that of pod {key}"))),
+        }
+    }
+
+    /// Changes a pod, and shows it to the scheduler and to the owner.
+    fn change(&mut self, key: &str, change: impl FnOnce(&mut Pod)) {
+        let Some(held) = self.pods.get_mut(key) else { return };
+        // The scheduler watches only pods that have not ended.
+        let was_shown = !pod::is_terminal(&held.pod);
+        let pod = Arc::make_mut(&mut held.pod);
+        change(pod);
+        self.revision += 1;
+        pod.metadata.resource_version = Some(self.revision.to_string());
+        let pod = held.pod.clone();
+        match pod::is_terminal(&pod) {
+            false => self.pod_informer.put(pod.clone()),
+            true if was_shown => self.pod_informer.take_away(pod.clone()),
+            true => {}
+        }
+        self.changes.push(Change::Pod { key: key.to_owned(), pod: Some(pod) });
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(held) = self.pods.remove(key) else { return };
+        if let Some(pods) = self.on_node.get_mut(pod::node_name(&held.pod)) {
+            pods.remove(key);
+        }
+        self.revision += 1;
+        if !pod::is_terminal(&held.pod) {
+            self.pod_informer.take_away(held.pod);
+        }
+        self.changes.push(Change::Pod { key: key.to_owned(), pod: None });
+    }
+
+    fn show_node(&mut self, name: &str) {
+        let Some(member) = self.fleet.members.get_mut(name) else { return };
+        self.revision += 1;
+        Arc::make_mut(&mut member.node).metadata.resource_version = Some(self.revision.to_string());
+        self.node_informer.put(member.node.clone());
+    }
+
+    /// Lets the node of a bound pod begin with it, if it can.
+    fn begin(&mut self, key: &str) {
+        let elapsed = self.elapsed();
+        let Some(held) = self.pods.get_mut(key) else { return };
+        let Some(member) = self.fleet.members.get_mut(pod::node_name(&held.pod)) else { return };
+        if member.condition != Condition::Healthy {
+            return;
+        }
+        let course = Course::of(&held.pod, member.latency());
+        let pulled = course.images.iter().fold(elapsed, |at, image| member.has_image_at(image, at));
+        let pulling = pulled - elapsed;
+        let requests = if pulling.is_zero() { REQUESTS_TO_START } else { REQUESTS_TO_START_AFTER_PULL };
+        let starts_after = (pulling + course.starts_after + self.request * requests)
+            .max(course.starts_after + self.request * REQUESTS_TO_START);
+        let number = held.number;
+        held.course = Some(course);
+        self.plan(self.request * REQUESTS_TO_ADMIT, Due::Admit(key.to_owned(), number));
+        self.plan(starts_after, Due::Start(key.to_owned(), number));
+    }
+
+    /// Lets happen what is due.
+    fn advance(&mut self) {
+        let now = self.env.now();
+        while let Some(Reverse((at, _, _))) = self.due.peek()
+            && *at <= now
+        {
+            if let Some(Reverse((_, _, due))) = self.due.pop() {
+                self.happen(due);
+            }
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Admit(..) | Due::Start(..) | Due::End(..) | Due::Stop(..) | Due::Remove(..) => {
+                self.kubelet_reports(due)
+            }
+            Due::Failures => {
+                let elapsed = self.elapsed();
+                for node in self.fleet.advance(elapsed) {
+                    self.condition_changed(node);
+                }
+                self.plan_failures();
+            }
+            Due::Unreachable(node, changes) => self.node_is_lost(&node, changes),
+            Due::Reached(node, changes) => self.node_is_back(&node, changes),
+            Due::Evict(key, number) => self.evict(&key, number),
+            Due::Report => {
+                let (elapsed, now) = (self.elapsed(), self.env.wall());
+                let names: Vec<String> = self.fleet.members.keys().cloned().collect();
+                for name in names {
+                    let member = self.fleet.members.get_mut(&name);
+                    if member.is_some_and(|member| {
+                        member.condition == Condition::Healthy && member.report_images(elapsed, now)
+                    }) {
+                        self.show_node(&name);
+                    }
+                }
+                self.plan(self.report_every, Due::Report);
+            }
+        }
+    }
+
+    fn kubelet_reports(&mut self, due: Due) {
+        let (Due::Admit(key, number)
+        | Due::Start(key, number)
+        | Due::End(key, number)
+        | Due::Stop(key, number)
+        | Due::Remove(key, number)) = &due
+        else {
+            return;
+        };
+        let (key, number) = (key.clone(), *number);
+        let Some(held) = self.pods.get(&key).filter(|held| held.number == number && !held.is_lost) else { return };
+        let node = pod::node_name(&held.pod);
+        match self.fleet.members.get(node).map(|member| member.condition) {
+            Some(Condition::Healthy) => {}
+            Some(Condition::CutOff) => return self.unreported.entry(node.to_owned()).or_default().push(due),
+            _ => return,
+        }
+        let (is_deleting, now) = (held.pod.is_deleting(), self.env.wall());
+        let course = held.course.clone();
+        match due {
+            Due::Admit(..) if !is_deleting => self.change(&key, |pod| pod::admit(pod, now)),
+            Due::Start(..) if !is_deleting => {
+                self.change(&key, |pod| pod::start(pod, now));
+                if let Some(runs_for) = course.and_then(|course| course.runs_for) {
+                    self.plan(runs_for, Due::End(key, number));
+                }
+            }
+            Due::End(..) if !is_deleting => {
+                self.change(&key, |pod| pod::end(pod, course.is_none_or(|course| course.succeeds)));
+                // The owner has seen it, and the scheduler needs it no more.
+                self.forget(&key);
+            }
+            Due::Stop(..) => {
+                self.change(&key, |pod| pod::end(pod, false));
+                self.plan(self.request * REQUESTS_TO_REMOVE, Due::Remove(key, number));
+            }
+            Due::Remove(..) => self.remove(&key),
+            _ => {}
+        }
+    }
+
+    /// Drops a pod that has ended by itself. Nobody deletes it in a cluster either, and nobody looks at it.
+    fn forget(&mut self, key: &str) {
+        let Some(held) = self.pods.remove(key) else { return };
+        if let Some(pods) = self.on_node.get_mut(pod::node_name(&held.pod)) {
+            pods.remove(key);
+        }
+    }
+
+    fn condition_changed(&mut self, node: String) {
+        let Some(member) = self.fleet.members.get(&node) else { return };
+        let (condition, changes) = (member.condition, member.changes);
+        if condition == Condition::Off {
+            self.unreported.remove(&node);
+            for key in self.on_node.get(&node).into_iter().flatten() {
+                if let Some(held) = self.pods.get_mut(key) {
+                    held.is_lost |= held.course.is_some();
+                }
+            }
+        }
+        match condition {
+            Condition::Healthy => self.plan(self.request * REQUESTS_TO_END, Due::Reached(node, changes)),
+            Condition::Off | Condition::CutOff => self.plan(self.node_grace, Due::Unreachable(node, changes)),
+        }
+    }
+
+    fn node_is_lost(&mut self, node: &str, changes: u64) {
+        let now = self.env.wall();
+        let Some(member) = self.fleet.members.get_mut(node).filter(|member| member.changes == changes) else { return };
+        if !member.is_ready() {
+            return;
+        }
+        member.set_reachable(false, now);
+        self.show_node(node);
+        self.changes.push(Change::Node { name: node.to_owned(), is_ready: false });
+        for key in self.on_node.get(node).cloned().unwrap_or_default() {
+            let Some(held) = self.pods.get(&key) else { continue };
+            let number = held.number;
+            if let Some(after_s) = pod::tolerates_s(&held.pod) {
+                self.plan(Duration::from_secs(after_s.unsigned_abs()), Due::Evict(key, number));
+            }
+        }
+    }
+
+    fn evict(&mut self, key: &str, number: u64) {
+        let is_there = self.pods.get(key).is_some_and(|held| held.number == number && !held.pod.is_deleting());
+        let node = self.pods.get(key).map(|held| pod::node_name(&held.pod).to_owned()).unwrap_or_default();
+        if !is_there || self.fleet.members.get(&node).is_some_and(|member| member.is_ready()) {
+            return;
+        }
+        let now = self.env.wall();
+        self.change(key, |pod| pod::disrupt(pod, EVICTED, now));
+        self.change(key, |pod| pod::delete(pod, now));
+    }
+
+    fn node_is_back(&mut self, node: &str, changes: u64) {
+        let now = self.env.wall();
+        let Some(member) = self.fleet.members.get_mut(node).filter(|member| member.changes == changes) else { return };
+        if !member.is_ready() {
+            member.set_reachable(true, now);
+            self.show_node(node);
+            self.changes.push(Change::Node { name: node.to_owned(), is_ready: true });
+        }
+        for key in self.on_node.get(node).cloned().unwrap_or_default() {
+            let Some(held) = self.pods.get_mut(&key) else { continue };
+            let (number, was_lost) = (held.number, std::mem::take(&mut held.is_lost));
+            match () {
+                () if held.pod.is_deleting() => self.plan(self.request * REQUESTS_TO_STOP, Due::Stop(key, number)),
+                () if was_lost => {
+                    self.change(&key, |pod| pod::end(pod, false));
+                    self.forget(&key);
+                }
+                () if held.course.is_none() => self.begin(&key),
+                () => {}
+            }
+        }
+        for due in self.unreported.remove(node).unwrap_or_default() {
+            self.kubelet_reports(due);
+        }
+    }
+}

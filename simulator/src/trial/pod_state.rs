@@ -1,0 +1,91 @@
+//! `PodState`: what a trial observes of a pod, read from its stored document or from the typed pod. Pure.
+
+use component_helpers::gpu_sharing::{GPU_INDEX, parse_places};
+use proto::kinds::api::core::v1::Pod;
+use serde_json::Value;
+
+/// Annotation with the time that containers run. A pod without it has no end.
+pub const RUN_FOR: &str = "orrery.dev/run-for";
+
+/// A pod at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodState {
+    pub has_end: bool,
+    pub node: Option<String>,
+    /// Places of the GPUs that the policy chose.
+    pub gpus: Vec<u32>,
+    pub phase: String,
+    /// True once the pod is being deleted.
+    pub is_leaving: bool,
+    /// Message of the condition that no node was found.
+    pub unscheduled: Option<String>,
+    /// Reason of the condition that the pod loses its place.
+    pub disrupted: Option<String>,
+}
+
+impl PodState {
+    pub fn of_document(pod: &Value) -> Self {
+        let condition = |of_type: &str, status: &str| {
+            let conditions = pod["status"]["conditions"].as_array()?;
+            conditions.iter().find(|condition| condition["type"] == of_type && condition["status"] == status)
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            has_end: pod["metadata"]["annotations"][RUN_FOR].is_string(),
+            node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
+            gpus: places(pod["metadata"]["annotations"][GPU_INDEX].as_str()),
+            phase: text(&pod["status"]["phase"]),
+            is_leaving: !pod["metadata"]["deletionTimestamp"].is_null(),
+            unscheduled: condition("PodScheduled", "False").map(|condition| text(&condition["message"])),
+            disrupted: condition("DisruptionTarget", "True").map(|condition| text(&condition["reason"])),
+        }
+    }
+
+    pub fn of(pod: &Pod) -> Self {
+        let status = pod.status.as_ref();
+        let condition = |of_type: &str, is: &str| {
+            let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.find(|condition| condition.type_ == of_type && condition.status == is)
+        };
+        let annotations = pod.metadata.annotations.as_ref();
+        Self {
+            has_end: annotations.is_some_and(|annotations| annotations.contains_key(RUN_FOR)),
+            node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            gpus: places(annotations.and_then(|annotations| annotations.get(GPU_INDEX)).map(String::as_str)),
+            phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
+            is_leaving: pod.metadata.deletion_timestamp.is_some(),
+            unscheduled: condition("PodScheduled", "False").map(|it| it.message.clone().unwrap_or_default()),
+            disrupted: condition("DisruptionTarget", "True").map(|it| it.reason.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// Reads the annotation with the places of GPUs.
+fn places(chosen: Option<&str>) -> Vec<u32> {
+    parse_places(chosen.unwrap_or_default()).into_iter().filter_map(|place| u32::try_from(place).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::Kind;
+    use serde_json::json;
+
+    #[test]
+    fn both_forms_of_a_pod_show_the_same() {
+        let conditions = json!([
+            {"type": "PodScheduled", "status": "False", "message": "no room"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "Why"},
+        ]);
+        for pod in [
+            json!({"metadata": {"name": "p"}}),
+            json!({
+                "metadata": {"annotations": {RUN_FOR: "1s", GPU_INDEX: "0-2"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"nodeName": "n", "containers": []},
+                "status": {"phase": "Running", "conditions": conditions},
+            }),
+        ] {
+            assert_eq!(PodState::of(&Pod::decode_value(pod.clone()).unwrap()), PodState::of_document(&pod));
+        }
+    }
+}
