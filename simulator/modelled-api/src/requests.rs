@@ -1,15 +1,28 @@
 //! Answers the requests of a scheduler: bindings, patches and deletions of pods. Events are taken and forgotten.
 
-use crate::world::ModelledApi;
 use bytes::Bytes;
+use component_base::env::Env;
 use component_base::http::{Body, read_all};
 use http::{Method, Request, Response};
 use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes of a body, as of the API server.
 const MAX_BYTES: usize = 3 << 20;
+
+/// The pods that requests are about. An error is the code and the message of the answer.
+pub trait Pods: Send + Sync {
+    fn env(&self) -> &Env;
+    /// The time of a request.
+    fn request_time(&self) -> Duration;
+    fn get(&self, key: &str) -> Option<Arc<Pod>>;
+    fn bind(&self, key: &str, binding: &Value) -> Result<(), (u16, String)>;
+    fn patch(&self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)>;
+    fn delete(&self, key: &str, uid: &str) -> Result<(), (u16, String)>;
+}
 
 /// The object that a request is about.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,12 +49,12 @@ impl<'a> Target<'a> {
 }
 
 /// Answers a request, after the time that requests take. Events cost no time, because nobody waits for them.
-pub async fn answer(api: Option<Arc<ModelledApi>>, request: Request<Body>) -> Response<Body> {
+pub async fn answer(api: Option<Arc<impl Pods>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let Some(api) = api else { return failure(503, "the model is not there") };
     let target = Target::of(parts.uri.path());
     if target != Target::Events {
-        api.env.sleep(api.request).await;
+        api.env().sleep(api.request_time()).await;
     }
     let body = read_all(body, MAX_BYTES).await.unwrap_or_default();
     if target == Target::Events {

@@ -6,7 +6,7 @@
 use crate::fleet::{Condition, Fleet};
 use crate::life::Course;
 use crate::pod;
-use crate::requests;
+use crate::requests::{self, Pods};
 use client::{Client, Informer, Informers, ListOptions};
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
@@ -185,25 +185,34 @@ impl ModelledApi {
             }
         }
     }
+}
 
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Pod>> {
+impl Pods for ModelledApi {
+    fn env(&self) -> &Env {
+        &self.env
+    }
+
+    fn request_time(&self) -> Duration {
+        self.request
+    }
+
+    fn get(&self, key: &str) -> Option<Arc<Pod>> {
         self.state.lock().pods.get(key).map(|held| held.pod.clone())
     }
 
-    /// Binds a pod, or returns why not, with the code of the answer.
-    pub(crate) fn bind(&self, key: &str, binding: &Value) -> Result<(), (u16, String)> {
+    fn bind(&self, key: &str, binding: &Value) -> Result<(), (u16, String)> {
         let bound = self.state.lock().bind(key, binding);
         self.changed.notify_one();
         bound
     }
 
-    pub(crate) fn patch(&self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)> {
+    fn patch(&self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)> {
         let patched = self.state.lock().patch(key, patch);
         self.changed.notify_one();
         patched
     }
 
-    pub(crate) fn delete(&self, key: &str, uid: &str) -> Result<(), (u16, String)> {
+    fn delete(&self, key: &str, uid: &str) -> Result<(), (u16, String)> {
         let deleted = self.state.lock().delete(key, uid);
         self.changed.notify_one();
         deleted
