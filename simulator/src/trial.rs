@@ -77,16 +77,17 @@ async fn play(
     chooser: Option<Arc<Chooser>>,
 ) -> Result<Duration, String> {
     let env = Env::simulated(setup.seed);
+    let namespaces: BTreeSet<String> = submissions.iter().map(|one| namespace(&one.pod).to_owned()).collect();
     match setup.depth {
         Depth::Full => {
             let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
             let mut stage = Stage::raise(&env, setup.clone()).await?;
-            stage.prepare(&priorities).await?;
+            stage.prepare(&priorities, &namespaces).await?;
             let world = stage.watched().await?;
             Trial::new(&env, &setup, world, submissions).play(audience).await
         }
         Depth::Scheduler => {
-            let world = SchedulerAlone::raise(&env, &setup, chooser.clone()).await?;
+            let world = SchedulerAlone::raise(&env, &setup, namespaces, chooser.clone()).await?;
             if let Some(chooser) = chooser {
                 chooser.begin(env.now());
             }
@@ -101,6 +102,11 @@ pub fn scheduler_problems(settings: &scheduler::Settings) -> Vec<String> {
         let client = stage::connect(&Env::simulated(1), Part::Scheduler.user(), Part::Scheduler.name());
         scheduler::problems(&settings.configuration, &client)
     })
+}
+
+/// Returns the namespace in which a pod is created.
+fn namespace(pod: &Value) -> &str {
+    pod["metadata"]["namespace"].as_str().unwrap_or("default")
 }
 
 fn priority(pod: &Value) -> Option<i64> {

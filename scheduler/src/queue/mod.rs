@@ -219,14 +219,13 @@ impl SchedulingQueue {
         }
     }
 
-    /// Takes this pod for a cycle, whatever its back-off, unless a PreEnqueue plugin holds it. It is in flight until
-    /// `done`. Corresponds to PopSpecificPod.
+    /// Takes this pod for a cycle, whatever its back-off, unless a PreEnqueue plugin holds it now: a pod that was gated may
+    /// not be any more, although the event that tells it is still to come. It is in flight until `done`. Corresponds to
+    /// PopSpecificPod.
     pub fn pop_specific(&mut self, uid: &str, now: Instant) -> Option<QueuedPod> {
-        let (queued, position) = self.pods.get(uid)?;
+        let (queued, _) = self.pods.get(uid)?;
         let profile = self.profiles.of(&queued.info.pod)?;
-        let is_held = matches!(position, QueuePosition::Gated(_))
-            || self.is_preempting(&queued.info)
-            || profile.run_pre_enqueue(&queued.info).is_err();
+        let is_held = self.is_preempting(&queued.info) || profile.run_pre_enqueue(&queued.info).is_err();
         if is_held || self.in_flight.contains_key(uid) {
             return None;
         }

@@ -342,6 +342,24 @@ async fn members_come_late_and_go_early() {
     assert_eq!(cluster.bound("h"), 2);
 }
 
+/// The queue may be asked between the arrival of the last pod and the event that tells the others of it.
+#[tokio::test(start_paused = true)]
+async fn a_gang_is_taken_whole_before_its_pods_are_told() {
+    let cluster = Cluster::start(1, TWO_NODES, &[]).await;
+    cluster.group(&gang("g", 2));
+    cluster.pod("g-0", "g", json!({}));
+    cluster.wait(1).await;
+    let last = fixture::info(fixture::pod("g-1", "1", json!({"schedulingGroup": {"podGroupName": "g"}})));
+    let scheduler = &cluster.scheduler;
+    let taken = scheduler.queue.with(|queue, now| {
+        assert!(queue.pop_specific("g-0", now).is_none(), "the gang is not complete");
+        scheduler.pod_groups.set_pod(&last);
+        queue.add(last, now);
+        [queue.pop(now), queue.pop_specific("g-0", now)].map(|pod| pod.map(|pod| pod.info.pod.name().to_owned()))
+    });
+    assert_eq!(taken, ["g-1", "g-0"].map(|name| Some(name.to_owned())));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_gang_waits_for_its_group_and_loses_it() {
     let cluster = Cluster::start(3, TWO_NODES, &[]).await;

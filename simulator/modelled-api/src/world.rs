@@ -40,6 +40,7 @@ const EVICTED: &str = "DeletionByTaintManager";
 
 /// What the model is made of.
 pub struct Settings {
+    pub namespaces: BTreeSet<String>,
     pub nodes: Vec<NodePlan>,
     pub failures: Vec<FailureModel>,
     /// Time of a request, of the scheduler and of others.
@@ -122,7 +123,7 @@ impl ModelledApi {
     /// Makes the model in the environment of the scheduler, with the informers that the scheduler is to use. `env` is that of
     /// the nodes.
     pub fn new(scheduler: &Env, env: &Env, settings: Settings) -> Result<(Arc<Self>, Informers), String> {
-        let Settings { nodes, failures, request, report_every, node_grace } = settings;
+        let Settings { namespaces, nodes, failures, request, report_every, node_grace } = settings;
         // The service needs the model, and the informers need a client of the service.
         let shared: Arc<OnceLock<Weak<ModelledApi>>> = Arc::default();
         let client = Client::from_service(scheduler, service(&shared), "scheduler");
@@ -148,7 +149,7 @@ impl ModelledApi {
             pod_informer: informers.of_selected(&ListOptions::fields("status.phase!=Succeeded,status.phase!=Failed")),
             node_informer: informers.of(),
         };
-        state.open(&informers)?;
+        state.open(&informers, &namespaces)?;
         let api = Arc::new(Self { env: env.clone(), request, state: Mutex::new(state), changed: Notify::new() });
         shared.get_or_init(|| Arc::downgrade(&api));
         Ok((api, informers))
@@ -229,9 +230,13 @@ fn service(shared: &Arc<OnceLock<Weak<ModelledApi>>>) -> HttpService {
 
 impl State {
     /// Gives the informers what there is from the start.
-    fn open(&mut self, informers: &Informers) -> Result<(), String> {
-        let namespace = json!({"metadata": {"name": "default", "resourceVersion": "1", "labels": {"kubernetes.io/metadata.name": "default"}}});
-        informers.of().put(Arc::new(Namespace::decode_value(namespace).map_err(|error| error.to_string())?));
+    fn open(&mut self, informers: &Informers, namespaces: &BTreeSet<String>) -> Result<(), String> {
+        for name in namespaces {
+            let metadata =
+                json!({"name": name, "resourceVersion": "1", "labels": {"kubernetes.io/metadata.name": name}});
+            let namespace = Namespace::decode_value(json!({"metadata": metadata}));
+            informers.of().put(Arc::new(namespace.map_err(|error| format!("namespace {name}: {error}"))?));
+        }
         let names: Vec<String> = self.fleet.members.keys().cloned().collect();
         names.iter().for_each(|name| self.show_node(name));
         self.plan(self.report_every, Due::Report);

@@ -12,6 +12,7 @@ use modelled_api::ModelledApi;
 use parking_lot::Mutex;
 use scheduler::framework::{CycleExtender, Register};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub struct SchedulerAlone {
@@ -23,11 +24,17 @@ pub struct SchedulerAlone {
 
 impl SchedulerAlone {
     /// Starts the scheduler, as long before the first pod as in a whole control plane.
-    pub async fn raise(env: &Env, setup: &Setup, chooser: Option<Arc<Chooser>>) -> Result<Self, String> {
+    pub async fn raise(
+        env: &Env,
+        setup: &Setup,
+        namespaces: BTreeSet<String>,
+        chooser: Option<Arc<Chooser>>,
+    ) -> Result<Self, String> {
         let (process, nodes) =
             (env.process(&format!("{}/1", Part::Scheduler)), env.process(&format!("{}/1", Part::Nodes)));
         let kubelets = setup.nodes();
         let settings = modelled_api::Settings {
+            namespaces,
             nodes: NodePlan::all(&kubelets),
             failures: setup.failures.clone(),
             request: LATENCY + setup.api_delay,

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use http::{Request, header};
 use parking_lot::Mutex;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Pod, ServiceAccount};
+use proto::kinds::api::core::v1::{Namespace, Pod, ServiceAccount};
 use proto::kinds::api::scheduling::v1::PriorityClass;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -104,14 +104,24 @@ impl Stage {
         self.processes.push(process);
     }
 
-    /// Waits until pods can be created and scheduled, and creates a class for each of their priorities.
-    pub async fn prepare(&mut self, priorities: &BTreeSet<i64>) -> Result<(), String> {
+    /// Creates the namespaces of pods and a class for each of their priorities, and waits until pods can be created and scheduled.
+    pub async fn prepare(&mut self, priorities: &BTreeSet<i64>, namespaces: &BTreeSet<String>) -> Result<(), String> {
+        for name in namespaces {
+            let namespace = Namespace::decode_value(json!({"metadata": {"name": name}}));
+            let namespace = namespace.map_err(|error| format!("namespace {name}: {error}"))?;
+            match self.admin.api::<Namespace>("").create(&namespace).await {
+                Err(error) if !error.is_already_exists() => return Err(format!("namespace {name}: {error}")),
+                _ => {}
+            }
+        }
         let ready = async {
             while ready_nodes(&self.admin).await < self.nodes && self.failure().is_ok() {
                 self.env.sleep(CHECK_PERIOD).await;
             }
-            while self.admin.api::<ServiceAccount>("default").get("default").await.is_err() {
-                self.env.sleep(CHECK_PERIOD).await;
+            for namespace in namespaces {
+                while self.admin.api::<ServiceAccount>(namespace).get("default").await.is_err() {
+                    self.env.sleep(CHECK_PERIOD).await;
+                }
             }
         };
         if self.env.timeout(READY_LIMIT, ready).await.is_err() {
@@ -178,7 +188,7 @@ impl World for ControlPlane {
     }
 
     async fn create_pod(&self, pod: &Value) -> Result<(), String> {
-        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
+        let namespace = super::namespace(pod);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let created = self.stage.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
         created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))

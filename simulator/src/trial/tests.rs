@@ -106,6 +106,18 @@ fn a_trial_repeats_and_ends() {
     assert!(first.last().is_some_and(|line| line.ends_with(" Ended")), "{first:#?}");
 }
 
+#[test]
+fn pods_of_every_namespace_run() {
+    for depth in [Depth::Full, Depth::Scheduler] {
+        let setup = Setup { depth, templates: vec![template("a", "4")], ..Setup::default() };
+        let mut pods = vec![submission("one", 0, "1", 0), submission("one", 0, "1", 0)];
+        pods[1].pod["metadata"]["namespace"] = json!("team");
+        let placed = placements(setup, pods);
+        let count = |what: &str| placed.iter().filter(|line| line.contains(what)).count();
+        assert_eq!((count("default/one"), count("team/one")), (2, 2), "{depth:?}: {placed:#?}");
+    }
+}
+
 /// What happened to the placements of pods: each binding, preemption and end, without its time.
 #[derive(Default)]
 struct Placements(Vec<String>);
