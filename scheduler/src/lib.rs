@@ -64,7 +64,7 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
     env.spawn(inspection.clone().follow_signals(env.clone()));
     let pages = HealthServer::new()
         .configz_from(move || configz(&shown.borrow(), &election, &options))
-        .pages(pages::router(inspection.clone()));
+        .pages(pages::router(inspection.clone(), env.clone()));
     COMPONENT.serve(&client, &serving, pages).await?;
     lead(client, settings, env, register, configuration, inspection).await
 }

@@ -11,9 +11,10 @@
 use super::{Inspection, resource_metrics};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRef, Path, Query, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use component_base::env::Env;
 use component_base::metrics::TEXT_FORMAT;
 use http::{Response, StatusCode, header};
 use scheduler_explanation::document::{AttemptList, Explanation};
@@ -33,7 +34,8 @@ struct Parameters {
     format: String,
 }
 
-pub fn router(inspection: Arc<Inspection>) -> Router {
+/// Returns the pages. What takes long is computed on a thread of its own, beside the one that schedules.
+pub fn router(inspection: Arc<Inspection>, env: Env) -> Router {
     Router::new()
         .route("/explain", get(list))
         .route("/explain/{id}", get(one))
@@ -42,7 +44,25 @@ pub fn router(inspection: Arc<Inspection>) -> Router {
         .route("/debug/queue", get(queue))
         .route("/debug/comparison", get(comparison))
         .route("/metrics/resources", get(resources))
-        .with_state(inspection)
+        .with_state(Pages { inspection, env })
+}
+
+#[derive(Clone)]
+struct Pages {
+    inspection: Arc<Inspection>,
+    env: Env,
+}
+
+impl FromRef<Pages> for Arc<Inspection> {
+    fn from_ref(pages: &Pages) -> Self {
+        pages.inspection.clone()
+    }
+}
+
+impl FromRef<Pages> for Env {
+    fn from_ref(pages: &Pages) -> Self {
+        pages.env.clone()
+    }
 }
 
 type Shared = State<Arc<Inspection>>;
@@ -105,9 +125,9 @@ async fn resources(State(seen): Shared) -> Response<Body> {
     answer(StatusCode::OK, TEXT_FORMAT, resource_metrics::page(&seen.pods().unwrap_or_default()))
 }
 
-fn recorder(seen: &Inspection) -> Result<&Recorder, Refusal> {
+fn recorder(seen: &Inspection) -> Result<Arc<Recorder>, Refusal> {
     let off = || refuse(StatusCode::NOT_FOUND, "no attempts are kept; the scheduler runs without --explain-attempts");
-    seen.recorder.as_deref().ok_or_else(off)
+    seen.recorder.clone().ok_or_else(off)
 }
 
 async fn list(State(seen): Shared, Query(asked): Query<Parameters>) -> Result<Response<Body>, Refusal> {
@@ -118,10 +138,12 @@ async fn list(State(seen): Shared, Query(asked): Query<Parameters>) -> Result<Re
 
 async fn one(
     State(seen): Shared,
+    State(env): State<Env>,
     Path(id): Path<u64>,
     Query(asked): Query<Parameters>,
 ) -> Result<Response<Body>, Refusal> {
-    Ok(json(&explanation(recorder(&seen)?, id, &asked)?))
+    let recorder = recorder(&seen)?;
+    Ok(json(&env.blocking(move || explanation(&recorder, id, &asked)).await?))
 }
 
 fn explanation(recorder: &Recorder, id: u64, asked: &Parameters) -> Result<Explanation, Refusal> {
@@ -139,7 +161,11 @@ fn explanation(recorder: &Recorder, id: u64, asked: &Parameters) -> Result<Expla
     Ok(explanation)
 }
 
-async fn export(State(seen): Shared, Query(asked): Query<Parameters>) -> Result<Response<Body>, Refusal> {
+async fn export(
+    State(seen): Shared,
+    State(env): State<Env>,
+    Query(asked): Query<Parameters>,
+) -> Result<Response<Body>, Refusal> {
     let recorder = recorder(&seen)?;
     let format: Format = asked.format.parse().map_err(|why: String| refuse(StatusCode::BAD_REQUEST, why))?;
     let mut all = Vec::new();
@@ -148,16 +174,16 @@ async fn export(State(seen): Shared, Query(asked): Query<Parameters>) -> Result<
         if !wanted || asked.id.is_some_and(|id| id != attempt.id) {
             continue;
         }
+        let (recorder, id) = (recorder.clone(), attempt.id);
         // An attempt may be dropped meanwhile.
-        if let Some((attempt, snapshot)) = recorder.get(attempt.id) {
-            all.append(&mut rows::rows(&explain::explain(&attempt, &snapshot)));
-        }
+        let explained = env.blocking(move || {
+            recorder.get(id).map(|(attempt, snapshot)| rows::rows(&explain::explain(&attempt, &snapshot)))
+        });
+        all.append(&mut explained.await.unwrap_or_default());
         if all.len() > MAX_ROWS {
             let why = format!("more than {MAX_ROWS} rows: ask for one pod with pod=, or for one attempt with id=");
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, why));
         }
-        // Pods are scheduled in between.
-        tokio::task::yield_now().await;
     }
     let bytes = export::write(&all, format).map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, why))?;
     Ok(answer(StatusCode::OK, format.media_type(), bytes))

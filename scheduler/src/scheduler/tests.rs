@@ -426,7 +426,7 @@ async fn a_dump_shows_nodes_and_queue_and_the_cache_equals_the_informers() {
 async fn pages_explain_attempts_or_say_why_not() {
     let running = Running::start("", pod("default-scheduler")).await;
     let ask = async |path: &str| {
-        let router = crate::operations::pages::router(running.inspection.clone());
+        let router = crate::operations::pages::router(running.inspection.clone(), running.env.clone());
         let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
         let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
         let code = answer.status().as_u16();
@@ -459,7 +459,7 @@ async fn pages_explain_attempts_or_say_why_not() {
         let answer = ask(path).await;
         assert!(answer.contains(expected), "{path}: {answer}");
     }
-    let nothing = crate::operations::pages::router(Inspection::new(0));
+    let nothing = crate::operations::pages::router(Inspection::new(0), Env::simulated(1));
     let request = http::Request::get("/explain").body(axum::body::Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(nothing, request).await.unwrap();
     assert_eq!(answer.status(), 404);
