@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// roll-out, survive, daemon-sets, stateful-sets, scaled-and-attached, limits, service-cidrs, devices, gangs, cloud, clocks,
-    /// any-order, error-states, at-size, at-third-of-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off,
+    /// any-order, error-states, at-size, at-tenth-of-size, quiet-hour, stale-rollout, stories, killed-fleet, stories-under-faults, cut-off,
     /// lost-node or scheduler; with --every-write a story: deployment, stateful-set, daemon-set, job, claim, autoscaler, namespace
     /// or gang
     #[arg(long, default_value = "survive")]

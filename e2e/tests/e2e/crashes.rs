@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const KILLS: usize = 50;
+const KILLS: usize = 25;
 const WRITERS: usize = 4;
 /// Most answered writes before a kill.
 const MAX_WRITES_PER_KILL: usize = 40;
 const SEED: u64 = 1;
 
 #[tokio::test]
-async fn fifty_kills_during_writes_to_the_embedded_store() {
+async fn answered_writes_to_the_embedded_store_survive_kills() {
     survives_kills(Store::Embedded).await;
 }
 
 #[tokio::test]
-async fn fifty_kills_during_writes_to_etcd() {
+async fn answered_writes_to_etcd_survive_kills() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     survives_kills(Store::Etcd(&etcd)).await;

@@ -2,9 +2,9 @@
 
 use super::determinism::{log, log_of, logs};
 
-/// Seeds that every test run checks; `cargo xtask soak` checks more. The last one loses no node, so that the available
-/// pods of its rollouts can be checked.
-const SEEDS: [u64; 2] = [6, 3];
+/// Seeds that every test run checks; `cargo xtask soak` checks more. The first loses a node. The last one loses none, so that
+/// the available pods of its rollouts can be checked.
+const SEEDS: [u64; 2] = [4, 3];
 const DAEMON_SEED: u64 = 1;
 
 #[test]
