@@ -1,5 +1,6 @@
 //! `Cluster`: runs every part as a simulated process, which faults can kill and which then restarts.
 
+use super::cashier::{self, Mistake};
 use super::cloud;
 use super::keys;
 use super::part::Part;
@@ -51,13 +52,16 @@ pub struct Layout {
     pub has_cloud: bool,
     /// Whether the gates of PodGroups are on.
     pub has_gangs: bool,
+    /// The cashier of a demonstration, with the mistake that it makes.
+    pub cashier: Option<Mistake>,
 }
 
 impl Layout {
     /// Returns the parts of a whole cluster.
     pub fn parts(self) -> Vec<Part> {
         let cloud = self.has_cloud.then_some(Part::CloudControllerManager);
-        std::iter::once(Part::ApiServer).chain(Part::CLIENTS).chain(cloud).collect()
+        let cashier = self.cashier.map(|_| Part::Cashier);
+        std::iter::once(Part::ApiServer).chain(Part::CLIENTS).chain(cloud).chain(cashier).collect()
     }
 
     /// Returns the gates that are on besides Kubernetes' defaults.
@@ -205,7 +209,8 @@ impl Cluster {
 
     async fn stop_process(&self, part: Part, env: &Env) {
         if self.run_env.timeout(STOP, env.drain()).await.is_err() {
-            self.violations.record(format!("{part} was asked to stop and still ran {STOP:?} later"), []);
+            let what = format!("{part} was asked to stop and still ran {STOP:?} later");
+            self.violations.record("every component stops when it is asked to", what, []);
         }
         self.kill_process(part, env).await;
     }
@@ -255,6 +260,10 @@ impl Cluster {
             Part::Proxies => {
                 let settings = proxy_sim::Settings::default();
                 self.run(part, &env, proxy_sim::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+            Part::Cashier => {
+                let mistake = self.layout.cashier.unwrap_or_default();
+                self.run(part, &env, cashier::run(self.client_of(&env, part), mistake, env.clone()))
             }
             Part::CloudControllerManager => {
                 let cloud = CloudAccess { client: cloud::client(&env, part), options: options::defaults() };

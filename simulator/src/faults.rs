@@ -2,15 +2,18 @@
 
 use super::cluster::Cluster;
 use super::part::Part;
+use super::plan::fault::Drawn;
 use super::wire::{Wire, WireFaults};
 use component_base::env::Env;
 use component_base::rng::Random;
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::fault::{Fault, Faults as StoreFaults};
+use tokio::time::Instant;
 
 /// A fault to inject, with its duration.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,9 +118,38 @@ fn store_faults(random: &Random) -> StoreFaults {
     }
 }
 
+/// The faults that a run has drawn so far, and the choice of those that are injected.
+#[derive(Debug, Default)]
+pub struct DrawnFaults {
+    /// Numbers of the faults to inject; `None` for all.
+    kept: Option<BTreeSet<u32>>,
+    drawn: Mutex<Vec<Drawn>>,
+}
+
+impl DrawnFaults {
+    pub fn keeping(kept: Option<BTreeSet<u32>>) -> Self {
+        Self { kept, drawn: Mutex::default() }
+    }
+
+    pub fn all(&self) -> Vec<Drawn> {
+        self.drawn.lock().clone()
+    }
+
+    /// Records a fault. Returns true if it is to be injected.
+    fn is_kept(&self, at: Duration, fault: &InjectedFault) -> bool {
+        let mut drawn = self.drawn.lock();
+        let number = u32::try_from(drawn.len() + 1).unwrap_or(u32::MAX);
+        let at = format!("{}.{:03}s", at.as_secs(), at.subsec_millis());
+        drawn.push(Drawn { number, at: Some(at), what: Some(fault.to_string()) });
+        self.kept.as_ref().is_none_or(|kept| kept.contains(&number))
+    }
+}
+
 /// Injects faults into a running cluster.
 pub struct FaultInjector {
     env: Env,
+    began: Instant,
+    drawn: Arc<DrawnFaults>,
     random: Random,
     cluster: Arc<Cluster>,
     wire: Arc<Wire>,
@@ -125,16 +157,25 @@ pub struct FaultInjector {
 }
 
 impl FaultInjector {
-    pub fn new(env: &Env, cluster: &Arc<Cluster>, wire: &Arc<Wire>, store: &Arc<Fault>) -> Self {
-        let random = env.random("simulation/faults");
-        Self { env: env.clone(), random, cluster: cluster.clone(), wire: wire.clone(), store: store.clone() }
+    /// Makes an injector for a run that began at this time.
+    pub fn new(
+        env: &Env,
+        began: Instant,
+        drawn: &Arc<DrawnFaults>,
+        cluster: &Arc<Cluster>,
+        wire: &Arc<Wire>,
+        store: &Arc<Fault>,
+    ) -> Self {
+        let (random, drawn) = (env.random("simulation/faults"), drawn.clone());
+        let (cluster, wire, store) = (cluster.clone(), wire.clone(), store.clone());
+        Self { env: env.clone(), began, drawn, random, cluster, wire, store }
     }
 
     /// Injects one fault after another for some time, and then heals them all.
     pub async fn run(&self, profile: FaultProfile, how_long: Duration) {
         let end = self.env.now() + how_long;
         let mut lost = BTreeSet::new();
-        let mut ongoing: Vec<(tokio::time::Instant, OngoingFault)> = Vec::new();
+        let mut ongoing: Vec<(Instant, OngoingFault)> = Vec::new();
         let clients = self.cluster.clients();
         loop {
             let pause = profile.longest_pause.mul_f64(self.random.unit());
@@ -149,7 +190,12 @@ impl FaultInjector {
                 break;
             }
             self.env.sleep_until(next).await;
-            if let Some((lasts, fault)) = self.inject(draw(&self.random, profile, &clients), &mut lost) {
+            // A fault that is left out is drawn all the same, so that the others stay as they are.
+            let fault = draw(&self.random, profile, &clients);
+            if !self.drawn.is_kept(self.env.now().duration_since(self.began), &fault) {
+                continue;
+            }
+            if let Some((lasts, fault)) = self.inject(fault, &mut lost) {
                 ongoing.push((self.env.now() + lasts, fault));
             }
         }

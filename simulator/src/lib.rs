@@ -12,9 +12,10 @@ mod cluster;
 // Servers beside the cluster.
 mod metrics_source;
 mod cloud;
+pub mod cashier;
 
 // The faults.
-pub mod crash_points;
+pub mod plan;
 mod wire;
 pub mod faults;
 
@@ -34,7 +35,7 @@ pub mod user;
 mod stories;
 mod error_states;
 mod any_order;
-pub mod crash_stories;
+pub mod explore;
 
 // Experiments.
 pub mod trial;
@@ -45,12 +46,16 @@ use client::{Client, ListOptions};
 use cluster::{Cluster, Layout};
 use component_base::env::Env;
 use convergence::Unconverged;
-use faults::{FaultInjector, FaultProfile};
+use faults::{DrawnFaults, FaultInjector, FaultProfile};
 use metrics_source::MetricsSource;
 use parking_lot::Mutex;
 use part::Part;
+use plan::FaultPlan;
+use plan::fault::Drawn;
+use plan::point::Point;
 use proto::kinds::api::core::v1::Node;
 use simulated_cloud::running::RunningCloud;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,12 +90,41 @@ pub struct Run<T> {
     pub virtual_time: Duration,
     /// The scenario's result, or a report about the violated invariants.
     pub outcome: Result<T, String>,
+    pub trace: Trace,
+}
+
+/// What a run says about faults.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The promise that was broken first.
+    pub promise: Option<String>,
+    /// The faults that the seed has drawn.
+    pub drawn: Vec<Drawn>,
+    /// The points at which faults can be tried.
+    pub points: Vec<Point>,
+    /// The planned faults that have happened, each with its place.
+    pub reached: Vec<String>,
+}
+
+/// How a run begins.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub seed: u64,
+    /// Numbers of the drawn faults to inject; `None` for all.
+    pub kept_faults: Option<BTreeSet<u32>>,
+}
+
+impl From<u64> for Start {
+    fn from(seed: u64) -> Self {
+        Self { seed, kept_faults: None }
+    }
 }
 
 /// A running cluster.
 #[derive(Clone)]
 pub struct Simulation {
     seed: u64,
+    drawn: Arc<DrawnFaults>,
     env: Env,
     began: Instant,
     log: Arc<Mutex<Vec<String>>>,
@@ -107,7 +141,7 @@ pub struct Simulation {
 impl Simulation {
     /// Runs a scenario with an API server only.
     pub fn apiserver_alone<T>(seed: u64, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
-        let run = Self::run(seed, Layout::default(), &[Part::ApiServer], scenario);
+        let run = Self::run(seed.into(), Layout::default(), &[Part::ApiServer], scenario);
         run.outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
@@ -118,21 +152,21 @@ impl Simulation {
     }
 
     /// Runs a scenario like `whole`. Does not panic at a violation, but returns the log and the report.
-    pub fn run_whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
-        Self::run_layout(seed, Layout { nodes, ..Layout::default() }, scenario)
+    pub fn run_whole<T>(start: impl Into<Start>, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+        Self::run_layout(start, Layout { nodes, ..Layout::default() }, scenario)
     }
 
     /// Runs a scenario with every component that a layout has, like `run_whole`.
-    fn run_layout<T>(seed: u64, layout: Layout, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
-        Self::run(seed, layout, &layout.parts(), async |simulation| {
+    fn run_layout<T>(start: impl Into<Start>, layout: Layout, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+        Self::run(start.into(), layout, &layout.parts(), async |simulation| {
             simulation.until("all nodes are ready", async |client| ready_nodes(client).await == layout.nodes).await;
             scenario(simulation).await
         })
     }
 
-    fn run<T>(seed: u64, layout: Layout, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+    fn run<T>(start: Start, layout: Layout, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
         in_virtual_time(async {
-            let simulation = Self::new(seed, layout).await;
+            let simulation = Self::new(start, layout).await;
             simulation.violations.watch_panics();
             parts.iter().for_each(|part| simulation.cluster.start(*part));
             let outcome = tokio::select! {
@@ -146,11 +180,13 @@ impl Simulation {
             simulation.env.drain().await;
             Violations::stop_watching_panics();
             let outcome = outcome.filter(|_| simulation.violations.all().is_empty());
-            Run { log, virtual_time, outcome: outcome.ok_or_else(|| simulation.report()) }
+            let trace = simulation.trace();
+            Run { log, virtual_time, outcome: outcome.ok_or_else(|| simulation.report()), trace }
         })
     }
 
-    async fn new(seed: u64, layout: Layout) -> Self {
+    async fn new(Start { seed, kept_faults }: Start, layout: Layout) -> Self {
+        let drawn = Arc::new(DrawnFaults::keeping(kept_faults));
         let env = Env::simulated(seed);
         let violations = Violations::default();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -165,7 +201,20 @@ impl Simulation {
         let wire = Wire::new(&env, &violations, checked_store.clone());
         let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, layout);
         let metrics = MetricsSource::start(&env);
-        Self { seed, began: env.now(), env, log, violations, checked_store, store, wire, cluster, metrics, cloud }
+        Self {
+            seed,
+            drawn,
+            began: env.now(),
+            env,
+            log,
+            violations,
+            checked_store,
+            store,
+            wire,
+            cluster,
+            metrics,
+            cloud,
+        }
     }
 
     pub fn admin(&self) -> Client {
@@ -188,7 +237,8 @@ impl Simulation {
 
     /// Injects faults for some time, and then heals them all.
     pub async fn inject_faults(&self, profile: FaultProfile, how_long: Duration) {
-        FaultInjector::new(&self.env, &self.cluster, &self.wire, &self.store).run(profile, how_long).await;
+        let injector = FaultInjector::new(&self.env, self.began, &self.drawn, &self.cluster, &self.wire, &self.store);
+        injector.run(profile, how_long).await;
     }
 
     /// Disconnects a node from the network, or reconnects it.
@@ -216,11 +266,8 @@ impl Simulation {
         if self.env.timeout(CONDITION_LIMIT, waiting).await.is_err() {
             let log = self.log();
             let end = log[log.len().saturating_sub(200)..].join("\n");
-            self.fail(
-                format!("waited {CONDITION_LIMIT:?} of virtual time in vain until {what}; the log ends:\n{end}"),
-                Vec::new(),
-            )
-            .await;
+            let text = format!("waited {CONDITION_LIMIT:?} of virtual time in vain until {what}; the log ends:\n{end}");
+            self.break_promise(&format!("until {what}"), text, Vec::new()).await;
         }
     }
 
@@ -246,7 +293,8 @@ impl Simulation {
             let took = self.env.now().duration_since(began);
             if took > CONVERGENCE {
                 let what = format!("after {took:?} without faults the cluster is not at rest:");
-                self.fail(what, found).await;
+                let row = found.first().map_or("", |first| first.key.split('/').nth(2).unwrap_or_default());
+                self.break_promise(&format!("the cluster comes to rest: {row}"), what, found).await;
             }
             self.env.sleep(STORE_CHECK_PERIOD).await;
         }
@@ -266,16 +314,30 @@ impl Simulation {
 
     /// Ends the run with a violation that lists the objects.
     async fn fail(&self, what: String, objects: Vec<Unconverged>) {
+        self.break_promise("the scenario ends as it should", what, objects).await;
+    }
+
+    async fn break_promise(&self, promise: &str, what: String, objects: Vec<Unconverged>) {
         let shown: Vec<String> = objects.iter().take(SHOWN).map(|object| format!("\n  {object}")).collect();
-        self.violations.record(format!("{what}{}", shown.concat()), objects.into_iter().map(|object| object.key));
+        let keys = objects.into_iter().map(|object| object.key);
+        self.violations.record(promise, format!("{what}{}", shown.concat()), keys);
         std::future::pending().await
+    }
+
+    fn trace(&self) -> Trace {
+        Trace {
+            promise: self.violations.all().first().map(|violation| violation.promise.clone()),
+            drawn: self.drawn.all(),
+            points: self.wire.plan(FaultPlan::points),
+            reached: self.wire.plan(|plan| plan.reached().to_vec()),
+        }
     }
 
     /// Returns a report: each violation with its seed and with timelines of the objects that it concerns.
     fn report(&self) -> String {
         let mut report = String::new();
         let log = self.log();
-        for Violation { what, concerned } in self.violations.all() {
+        for Violation { what, concerned, .. } in self.violations.all() {
             let _ = writeln!(report, "seed {}: {what}", self.seed);
             for key in concerned.iter().take(5) {
                 let _ = writeln!(report, "timeline of {key}:");

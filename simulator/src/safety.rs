@@ -71,30 +71,31 @@ fn read<T: DeserializeOwned>(key: &str, value: Option<&[u8]>) -> Result<Option<T
 
 pub struct Safety {
     violations: Violations,
-    rules: Vec<Box<dyn Rule>>,
+    rules: Vec<(&'static str, Box<dyn Rule>)>,
 }
 
 impl Safety {
     /// Makes all rules. `cloud` is the cloud beside the cluster, if there is one.
     pub fn new(violations: &Violations, cloud: Option<&RunningCloud>) -> Self {
-        let of_cloud = cloud.map(|cloud| Box::new(load_balancers::LoadBalancers::new(cloud)) as Box<dyn Rule>);
-        let mut rules: Vec<Box<dyn Rule>> = vec![
-            Box::<identity::Identity>::default(),
-            Box::<nodes::Nodes>::default(),
-            Box::<addresses::Addresses>::default(),
-            Box::<service_cidrs::ServiceCidrs>::default(),
-            Box::<rollouts::Rollouts>::default(),
-            Box::<identities::Identities>::default(),
-            Box::<daemons::Daemons>::default(),
-            Box::<lives::Lives>::default(),
-            Box::<volumes::Volumes>::default(),
-            Box::<attachments::Attachments>::default(),
-            Box::<autoscalers::Autoscalers>::default(),
-            Box::<jobs::Jobs>::default(),
-            Box::<quotas::Quotas>::default(),
-            Box::<budgets::Budgets>::default(),
-            Box::<claims::Claims>::default(),
-            Box::<devices::Devices>::default(),
+        let of_cloud =
+            cloud.map(|cloud| ("load-balancers", Box::new(load_balancers::LoadBalancers::new(cloud)) as Box<dyn Rule>));
+        let mut rules: Vec<(&'static str, Box<dyn Rule>)> = vec![
+            ("identity", Box::<identity::Identity>::default()),
+            ("nodes", Box::<nodes::Nodes>::default()),
+            ("addresses", Box::<addresses::Addresses>::default()),
+            ("service-cidrs", Box::<service_cidrs::ServiceCidrs>::default()),
+            ("rollouts", Box::<rollouts::Rollouts>::default()),
+            ("identities", Box::<identities::Identities>::default()),
+            ("daemons", Box::<daemons::Daemons>::default()),
+            ("lives", Box::<lives::Lives>::default()),
+            ("volumes", Box::<volumes::Volumes>::default()),
+            ("attachments", Box::<attachments::Attachments>::default()),
+            ("autoscalers", Box::<autoscalers::Autoscalers>::default()),
+            ("jobs", Box::<jobs::Jobs>::default()),
+            ("quotas", Box::<quotas::Quotas>::default()),
+            ("budgets", Box::<budgets::Budgets>::default()),
+            ("claims", Box::<claims::Claims>::default()),
+            ("devices", Box::<devices::Devices>::default()),
         ];
         rules.extend(of_cloud);
         Self { violations: violations.clone(), rules }
@@ -104,13 +105,14 @@ impl Safety {
         let context = WriteContext { at: now, revision: event.revision, writer };
         let key = &*event.key;
         let value = event.current.as_ref().map(|entry| &*entry.value);
-        for rule in &mut self.rules {
+        for (name, rule) in &mut self.rules {
             if !rule.prefixes().iter().any(|prefix| key.starts_with(prefix)) {
                 continue;
             }
             if let Err(RuleViolation { what, concerned }) = rule.check(key, value, context) {
                 let concerned = std::iter::once(key.to_owned()).chain(concerned);
-                self.violations.record(format!("{now} revision {}: {what}", event.revision), concerned);
+                let what = format!("{now} revision {}: {what}", event.revision);
+                self.violations.record(format!("safety/{name}"), what, concerned);
             }
         }
     }

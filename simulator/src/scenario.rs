@@ -7,7 +7,7 @@ use super::error_states;
 use super::faults::FaultProfile;
 use super::stories;
 use super::user::{self, User};
-use super::{LAST_WRITES, Run, Simulation, ready_nodes};
+use super::{LAST_WRITES, Run, Simulation, Start, ready_nodes};
 use client::{Client, ListOptions};
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use proto::kinds::api::core::v1::Pod;
@@ -26,11 +26,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// A scenario and its name.
 pub struct Scenario {
     pub name: &'static str,
-    pub run: fn(u64) -> Run<()>,
+    pub run: fn(Start) -> Run<()>,
 }
 
 pub const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "roll-out", run: |seed| Simulation::run_whole(seed, 3, async |s| roll_out(s, "web", 20).await) },
+    Scenario { name: "roll-out", run: |start| Simulation::run_whole(start, 3, async |s| roll_out(s, "web", 20).await) },
     Scenario { name: "growth", run: growth },
     Scenario { name: "survive", run: survive },
     Scenario { name: "daemon-sets", run: daemon_sets },
@@ -51,7 +51,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "stories-under-faults", run: stories::under_faults },
     Scenario { name: "cut-off", run: stories::cut_off },
     Scenario { name: "error-states", run: error_states },
-    Scenario { name: "any-order", run: |seed| Simulation::run_whole(seed, 3, async |s| any_order::check(s).await) },
+    Scenario { name: "any-order", run: |start| Simulation::run_whole(start, 3, async |s| any_order::check(s).await) },
     Scenario { name: "lost-node", run: stories::lost_node },
 ];
 
@@ -67,10 +67,10 @@ pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
 }
 
 /// One Deployment grows to many pods, and then many Deployments to a few. `write_counts` counts what that takes.
-fn growth(seed: u64) -> Run<()> {
+fn growth(start: Start) -> Run<()> {
     const PODS: usize = 200;
     const EACH: usize = 10;
-    Simulation::run_whole(seed, 10, async |simulation| {
+    Simulation::run_whole(start, 10, async |simulation| {
         let user = User::new(simulation, 0);
         let create = async |name: &str, replicas: usize| {
             user.create("apps", "deployments", user::deployment(name, replicas, "web:1")).await;
@@ -108,9 +108,10 @@ pub async fn available(simulation: &Simulation, name: &str, replicas: i32) {
 
 /// A user works under all faults; once faults stop, the cluster converges and stays quiet. Every third seed loses no
 /// nodes, so that the available pods of rollouts can be checked.
-fn survive(seed: u64) -> Run<()> {
+fn survive(start: Start) -> Run<()> {
     let nodes = 3;
-    Simulation::run_whole(seed, nodes, async |simulation| {
+    let seed = start.seed;
+    Simulation::run_whole(start, nodes, async |simulation| {
         let nodes_to_lose = if seed.is_multiple_of(3) { 0 } else { nodes };
         let profile = all_faults(nodes_to_lose);
         let user = User::new(simulation, nodes);
@@ -127,27 +128,27 @@ fn survive(seed: u64) -> Run<()> {
 
 /// A user changes DaemonSets and moves nodes from one to another under all faults. Then every node has the pods that it
 /// should have, and nothing more is written.
-fn daemon_sets(seed: u64) -> Run<()> {
+fn daemon_sets(start: Start) -> Run<()> {
     let layout = Layout { nodes: 4, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.tend_daemons(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.tend_daemons(FAULT_PHASE).await)
 }
 
 /// A thousand replicas on a hundred nodes roll out under faults, lose ten nodes and recover; the nodes return.
-fn at_size(seed: u64) -> Run<()> {
-    lose_a_tenth(seed, 100)
+fn at_size(start: Start) -> Run<()> {
+    lose_a_tenth(start, 100)
 }
 
 /// The same with a hundred replicas on ten nodes.
-fn at_tenth_of_size(seed: u64) -> Run<()> {
-    lose_a_tenth(seed, 10)
+fn at_tenth_of_size(start: Start) -> Run<()> {
+    lose_a_tenth(start, 10)
 }
 
 /// Ten replicas a node roll out under faults, lose a tenth of the nodes and recover; the nodes return.
-fn lose_a_tenth(seed: u64, nodes: u32) -> Run<()> {
+fn lose_a_tenth(start: Start, nodes: u32) -> Run<()> {
     // More frequent than on a small cluster, since a rollout takes only seconds.
     let profile = FaultProfile { nodes_to_lose: 0, longest_pause: Duration::from_secs(4), steps_clocks: false };
     let replicas = i32::try_from(nodes * 10).expect("a small number");
-    Simulation::run_whole(seed, nodes, async |simulation| {
+    Simulation::run_whole(start, nodes, async |simulation| {
         let work = async {
             simulation.env().sleep(profile.longest_pause).await;
             roll_out(simulation, "web", replicas).await;
@@ -166,39 +167,39 @@ fn lose_a_tenth(seed: u64, nodes: u32) -> Run<()> {
 }
 
 /// A user works on StatefulSets alone, under all faults. Once faults stop, each has its pods.
-fn stateful_sets(seed: u64) -> Run<()> {
+fn stateful_sets(start: Start) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_stateful_sets(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.work_on_stateful_sets(FAULT_PHASE).await)
 }
 
 /// A user works on autoscalers and on pods whose volumes are attached, under all faults.
-fn scaled_and_attached(seed: u64) -> Run<()> {
+fn scaled_and_attached(start: Start) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.scale_and_attach(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.scale_and_attach(FAULT_PHASE).await)
 }
 
 /// A user works at the limits of a quota and of disruption budgets, under all faults.
-fn limits(seed: u64) -> Run<()> {
+fn limits(start: Start) -> Run<()> {
     let layout = Layout { nodes: 3, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_at_limits(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.work_at_limits(FAULT_PHASE).await)
 }
 
 /// A user adds and deletes ranges of Services, and Services in them, under all faults.
-fn service_cidrs(seed: u64) -> Run<()> {
+fn service_cidrs(start: Start) -> Run<()> {
     let layout = Layout { nodes: 1, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_service_cidrs(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.work_on_service_cidrs(FAULT_PHASE).await)
 }
 
 /// A user makes pods with devices, allocates and taints them, under all faults.
-fn devices(seed: u64) -> Run<()> {
+fn devices(start: Start) -> Run<()> {
     let layout = Layout { nodes: 2, devices: user::DEVICES, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |_, user| user.work_on_devices(FAULT_PHASE).await)
+    endure(start, layout, all_faults(layout.nodes), async |_, user| user.work_on_devices(FAULT_PHASE).await)
 }
 
 /// A user works on gangs under all faults. Afterwards gangs contend for the nodes, and each of them runs.
-fn gangs(seed: u64) -> Run<()> {
+fn gangs(start: Start) -> Run<()> {
     let layout = Layout { nodes: 3, devices: user::DEVICES, has_gangs: true, ..Layout::default() };
-    Simulation::run_layout(seed, layout, async |simulation| {
+    Simulation::run_layout(start, layout, async |simulation| {
         let user = User::new(simulation, layout.nodes);
         futures::join!(
             user.work_on_gangs(FAULT_PHASE),
@@ -211,19 +212,19 @@ fn gangs(seed: u64) -> Run<()> {
 }
 
 /// A user works in a cluster on a cloud, under all faults of both.
-fn cloud(seed: u64) -> Run<()> {
+fn cloud(start: Start) -> Run<()> {
     let layout = Layout { nodes: 3, has_cloud: true, ..Layout::default() };
-    endure(seed, layout, all_faults(layout.nodes), async |simulation, user| {
+    endure(start, layout, all_faults(layout.nodes), async |simulation, user| {
         let Some(cloud) = &simulation.cloud else { return };
         user.work_on_cloud(cloud, FAULT_PHASE).await;
     })
 }
 
 /// A user works on objects that count time while the clocks of all parts step, among other faults.
-fn clocks(seed: u64) -> Run<()> {
+fn clocks(start: Start) -> Run<()> {
     let layout = Layout { nodes: 2, ..Layout::default() };
     let profile = FaultProfile { steps_clocks: true, ..all_faults(0) };
-    endure(seed, layout, profile, async |_, user| user.work_with_deadlines(FAULT_PHASE).await)
+    endure(start, layout, profile, async |_, user| user.work_with_deadlines(FAULT_PHASE).await)
 }
 
 /// Returns the faults of most scenarios. Every clock is right.
@@ -232,8 +233,13 @@ fn all_faults(nodes_to_lose: u32) -> FaultProfile {
 }
 
 /// A user works on one kind of object under faults. Once they stop, the cluster converges and stays quiet.
-fn endure(seed: u64, layout: Layout, profile: FaultProfile, work: impl AsyncFnOnce(&Simulation, &User<'_>)) -> Run<()> {
-    Simulation::run_layout(seed, layout, async |simulation| {
+fn endure(
+    start: Start,
+    layout: Layout,
+    profile: FaultProfile,
+    work: impl AsyncFnOnce(&Simulation, &User<'_>),
+) -> Run<()> {
+    Simulation::run_layout(start, layout, async |simulation| {
         let user = User::new(simulation, layout.nodes);
         futures::join!(work(simulation, &user), simulation.inject_faults(profile, FAULT_PHASE));
         comes_to_rest(simulation, QUIET).await;
@@ -255,8 +261,8 @@ async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
 }
 
 /// Controllers meet states that they cannot reconcile, and a Deployment beside them works.
-fn error_states(seed: u64) -> Run<()> {
-    Simulation::run_whole(seed, 2, async |simulation| {
+fn error_states(start: Start) -> Run<()> {
+    Simulation::run_whole(start, 2, async |simulation| {
         error_states::endure(simulation).await;
         simulation.converges().await;
         roll_out(simulation, "afterwards", 3).await;
@@ -264,8 +270,8 @@ fn error_states(seed: u64) -> Run<()> {
 }
 
 /// Observes a cluster at rest for an hour.
-fn quiet_hour(seed: u64) -> Run<()> {
-    Simulation::run_whole(seed, 3, async |simulation| {
+fn quiet_hour(start: Start) -> Run<()> {
+    Simulation::run_whole(start, 3, async |simulation| {
         roll_out(simulation, "web", 20).await;
         comes_to_rest(simulation, HOUR).await;
     })
@@ -273,9 +279,9 @@ fn quiet_hour(seed: u64) -> Run<()> {
 
 /// A second rollout starts while the controllers' cache lacks the ReplicaSet of the first one. A controller that relied
 /// on this cache would create the next ReplicaSet too, and exceed `maxSurge`.
-fn stale_rollout(seed: u64) -> Run<()> {
+fn stale_rollout(start: Start) -> Run<()> {
     const REPLICAS: i32 = 4;
-    Simulation::run_whole(seed, 3, async |simulation| {
+    Simulation::run_whole(start, 3, async |simulation| {
         let user = User::new(simulation, 0);
         let mut web = user::deployment("web", REPLICAS as usize, "web:1");
         web["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});

@@ -5,7 +5,7 @@ use super::faults::FaultProfile;
 use super::part::Part;
 use super::safety::lives;
 use super::user::User;
-use super::{Run, Simulation};
+use super::{Run, Simulation, Start};
 use client::{DeleteOptions, ListOptions, Propagation};
 use proto::kinds::api::core::v1::{ContainerState, ContainerStatus, Event, Node, Pod, PodStatus};
 use serde_json::{Value, json};
@@ -188,8 +188,8 @@ async fn check_events(simulation: &Simulation, pods: &[Pod]) {
 }
 
 /// Plays all stories without a fault, and logs how they end.
-pub fn played(seed: u64) -> Run<()> {
-    Simulation::run_whole(seed, 1, async |simulation| {
+pub fn played(start: Start) -> Run<()> {
+    Simulation::run_whole(start, 1, async |simulation| {
         let (ends, writes) = play(simulation, None).await;
         for (name, end) in ends {
             simulation.cluster.log_line(&format!("{name} ends as {end}"));
@@ -199,12 +199,14 @@ pub fn played(seed: u64) -> Run<()> {
 }
 
 /// Kills the fleet after its write of this number, before it gets the answer; every pod ends as it does without a kill.
-pub fn killed(write: u64) -> Run<()> {
+pub fn killed(start: Start) -> Run<()> {
+    let write = start.seed;
     let undisturbed = Simulation::run_whole(SEED, 1, async |simulation| play(simulation, None).await);
     let (expected, _) = match undisturbed.outcome {
         Ok(outcome) => outcome,
         Err(report) => {
-            return Run { log: undisturbed.log, virtual_time: undisturbed.virtual_time, outcome: Err(report) };
+            let Run { log, virtual_time, trace, .. } = undisturbed;
+            return Run { log, virtual_time, outcome: Err(report), trace };
         }
     };
     Simulation::run_whole(SEED, 1, async |simulation| {
@@ -227,16 +229,17 @@ const FAULT_PHASE: Duration = Duration::from_secs(200);
 const RECOVERY: Duration = Duration::from_secs(200);
 
 /// Plays all stories under every fault but the loss of nodes. Pods that end by themselves end as they do without a fault.
-pub fn under_faults(seed: u64) -> Run<()> {
+pub fn under_faults(start: Start) -> Run<()> {
     let undisturbed = Simulation::run_whole(SEED, 1, async |simulation| play(simulation, None).await);
     let (expected, _) = match undisturbed.outcome {
         Ok(outcome) => outcome,
         Err(report) => {
-            return Run { log: undisturbed.log, virtual_time: undisturbed.virtual_time, outcome: Err(report) };
+            let Run { log, virtual_time, trace, .. } = undisturbed;
+            return Run { log, virtual_time, outcome: Err(report), trace };
         }
     };
     let has_ended = |end: &str| end.starts_with("Succeeded") || end.starts_with("Failed");
-    Simulation::run_whole(seed, 1, async |simulation| {
+    Simulation::run_whole(start, 1, async |simulation| {
         let user = User::new(simulation, 0);
         let work = async {
             for pod in pods() {
@@ -296,8 +299,8 @@ fn tolerating_pods() -> [(Value, &'static str); 5] {
 
 /// Plays the tolerating pods on the first of `nodes` nodes, which `disconnect` cuts off for ten minutes; compares how
 /// they end, except for those in `evicted`, which are gone.
-fn play_cut_off(seed: u64, nodes: u32, disconnect: fn(&Simulation, bool), evicted: &[&str]) -> Run<()> {
-    Simulation::run_whole(seed, nodes, async |simulation| {
+fn play_cut_off(start: Start, nodes: u32, disconnect: fn(&Simulation, bool), evicted: &[&str]) -> Run<()> {
+    Simulation::run_whole(start, nodes, async |simulation| {
         let (user, env) = (User::new(simulation, 0), simulation.env());
         for (pod, _) in tolerating_pods() {
             user.create("", "pods", pod).await;
@@ -328,17 +331,17 @@ fn play_cut_off(seed: u64, nodes: u32, disconnect: fn(&Simulation, bool), evicte
 }
 
 /// Cuts off the whole fleet. The controller manager evicts nobody, since no node at all is left.
-pub fn cut_off(seed: u64) -> Run<()> {
+pub fn cut_off(start: Start) -> Run<()> {
     let disconnect = |simulation: &Simulation, cut_off: bool| {
         simulation.cluster.log_line(if cut_off { "the nodes reach nobody" } else { "the nodes are back" });
         simulation.wire.set_cut_off(Part::Nodes, cut_off);
     };
-    play_cut_off(seed, 1, disconnect, &[])
+    play_cut_off(start, 1, disconnect, &[])
 }
 
 /// Cuts off one node of three. Only the pods whose toleration ends are evicted.
-pub fn lost_node(seed: u64) -> Run<()> {
-    play_cut_off(seed, 3, |simulation, cut_off| simulation.set_unreachable("node-0", cut_off), &["hasty", "plain"])
+pub fn lost_node(start: Start) -> Run<()> {
+    play_cut_off(start, 3, |simulation, cut_off| simulation.set_unreachable("node-0", cut_off), &["hasty", "plain"])
 }
 
 /// Returns the names of the pods that are being deleted.

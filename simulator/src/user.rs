@@ -299,6 +299,19 @@ impl<'a> User<'a> {
         self.retry(async || api.delete(name, &DeleteOptions::default()).await).await;
     }
 
+    /// Patches an object of a collection.
+    pub async fn patch_in(&self, gvr: &Gvr, namespace: &str, name: &str, patch: &Patch) {
+        let api = self.client.dynamic(gvr, namespace);
+        self.retry(async || api.patch(name, patch, &PatchOptions::default()).await.map(drop)).await;
+    }
+
+    /// Deletes an object of a collection.
+    pub async fn delete_in(&self, gvr: &Gvr, namespace: &str, name: &str, propagation: Option<Propagation>) {
+        let api = self.client.dynamic(gvr, namespace);
+        let options = DeleteOptions { propagation, ..DeleteOptions::default() };
+        self.retry(async || api.delete(name, &options).await).await;
+    }
+
     /// Returns the collection that an object belongs to, and the object without a namespace if its kind has none.
     fn collection(&self, object: &Value) -> (DynamicApi, Value) {
         let mut object = object.clone();

@@ -14,6 +14,8 @@ const KEPT: usize = 5;
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
+    /// The promise that was broken. Two runs that break the same one fail in the same way.
+    pub promise: String,
     pub what: String,
     /// Keys in the store whose timelines show the cause.
     pub concerned: Vec<String>,
@@ -34,10 +36,16 @@ pub struct Violations {
 }
 
 impl Violations {
-    pub fn record(&self, what: impl Into<String>, concerned: impl IntoIterator<Item = String>) {
+    pub fn record(
+        &self,
+        promise: impl Into<String>,
+        what: impl Into<String>,
+        concerned: impl IntoIterator<Item = String>,
+    ) {
         let mut recorded = self.recorded.lock();
         if recorded.len() < KEPT {
-            recorded.push(Violation { what: what.into(), concerned: concerned.into_iter().collect() });
+            let (promise, what) = (promise.into(), what.into());
+            recorded.push(Violation { promise, what, concerned: concerned.into_iter().collect() });
         }
         drop(recorded);
         self.any.cancel();
@@ -60,7 +68,9 @@ impl Violations {
             let default = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 WATCHING.with_borrow(|violations| match violations {
-                    Some(violations) => violations.record(format!("a panic: {panic}"), []),
+                    Some(violations) => {
+                        violations.record("no component panics", format!("a panic: {panic}"), []);
+                    }
                     None => default(panic),
                 });
             }));

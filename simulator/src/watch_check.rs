@@ -32,9 +32,20 @@ impl WatchCheck {
         }
     }
 
+    /// Returns the revision of the first change that a part of the stream delivers after the initial objects; `None` for
+    /// bookmarks and errors.
+    pub fn change_in(&self, bytes: &[u8]) -> Option<u64> {
+        if self.phase == Phase::Initial {
+            return None;
+        }
+        let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+        let mut changes = lines.filter(|line| matches!(kind(line), "ADDED" | "MODIFIED" | "DELETED"));
+        version(changes.next()?)
+    }
+
     /// Checks one line. `next` returns the first revision after a given one whose key has the prefix.
     pub fn check_line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
-        let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        let kind = kind(line);
         if kind == "ERROR" {
             return Ok(());
         }
@@ -58,6 +69,10 @@ impl WatchCheck {
         };
         Ok(())
     }
+}
+
+fn kind(line: &str) -> &str {
+    line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default()
 }
 
 /// Returns `metadata.resourceVersion` of an event's object. Members are sorted by name, so the first `metadata` is its

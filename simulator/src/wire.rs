@@ -5,8 +5,9 @@
 
 use super::checked_store::CheckedStore;
 use super::controller_caches::{ControllerState, REPLICA_SETS, REQUESTER};
-use super::crash_points::{CrashPoint, CrashPoints, Moment};
 use super::part::Part;
+use super::plan::fault::{CRASHED_FOR, Moment, SWAP_GAP, SWAP_LIMIT};
+use super::plan::{self, FaultPlan, Hold};
 use super::violations::Violations;
 use super::watch_check::WatchCheck;
 use axum::body::Body;
@@ -28,7 +29,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -36,9 +37,6 @@ use tower::ServiceExt;
 /// Shortest time of a request; the longest is twice that. Without it no two requests would overlap, and controllers
 /// would reconcile each change alone, where a real cluster reconciles many changes at once.
 const LATENCY: Duration = Duration::from_millis(5);
-
-/// Time for which a component is down that was killed at a crash point.
-const CRASHED_FOR: Duration = Duration::from_secs(1);
 
 /// Most bytes of an answer to a write.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -75,6 +73,8 @@ pub struct Wire {
     violations: Violations,
     checked_store: Arc<CheckedStore>,
     state: Mutex<State>,
+    /// Wakes deliveries that wait for another one.
+    delivery: Notify,
 }
 
 #[derive(Default)]
@@ -89,7 +89,11 @@ struct State {
     /// Components whose watches stall, each with the prefix of the watched keys and the end of the stall.
     stalled: BTreeMap<Part, (&'static str, Instant)>,
     pending_kills: BTreeMap<Part, PendingKill>,
-    crash_points: CrashPoints,
+    plan: FaultPlan,
+    /// Watches that are frozen, by component and name, each with the end of it.
+    frozen: BTreeMap<(Part, String), Instant>,
+    /// Number of counted deliveries that have reached each component.
+    delivered: BTreeMap<Part, u64>,
     /// Number of successful writes of each component.
     writes: BTreeMap<Part, u32>,
     /// Channels to the supervisors, which kill components.
@@ -99,7 +103,14 @@ struct State {
 impl Wire {
     pub fn new(env: &Env, violations: &Violations, checked_store: Arc<CheckedStore>) -> Arc<Self> {
         let (random, violations) = (env.random("simulation/wire"), violations.clone());
-        Arc::new(Self { env: env.clone(), random, violations, checked_store, state: Mutex::default() })
+        Arc::new(Self {
+            env: env.clone(),
+            random,
+            violations,
+            checked_store,
+            state: Mutex::default(),
+            delivery: Notify::new(),
+        })
     }
 
     pub fn set_faults(&self, faults: WireFaults) {
@@ -146,15 +157,14 @@ impl Wire {
         self.state.lock().pending_kills.insert(part, PendingKill { writes_left: writes, down });
     }
 
-    /// Kills the component that requests the write of this number, counted from now.
-    pub fn crash_at(&self, point: Option<CrashPoint>) {
-        self.state.lock().crash_points = CrashPoints::new(point);
+    /// Counts writes and deliveries from now, and lets the planned faults happen.
+    pub fn begin(&self, plan: FaultPlan) {
+        self.state.lock().plan = plan;
     }
 
-    /// Returns the number of crash points since `crash_at`, and what happened at the chosen one.
-    pub fn crash_points(&self) -> (u32, Option<String>) {
-        let state = self.state.lock();
-        (state.crash_points.count(), state.crash_points.reached().map(str::to_owned))
+    /// Reads the plan and what it has counted.
+    pub fn plan<T>(&self, read: impl FnOnce(&FaultPlan) -> T) -> T {
+        read(&self.state.lock().plan)
     }
 
     /// Returns the number of successful writes of a component so far.
@@ -208,7 +218,7 @@ impl Wire {
                 return Err(Broken("the request was lost"));
             }
         }
-        let crash = caller.and_then(|caller| self.state.lock().crash_points.next(caller, &info));
+        let crash = caller.and_then(|caller| self.state.lock().plan.write(caller, &info));
         if let (Some(caller), Some(Moment::Before)) = (caller, crash) {
             self.kill(caller, CRASHED_FOR).await;
         }
@@ -236,8 +246,9 @@ impl Wire {
         self.delay().await;
         if info.verb == "watch" && answer.status().is_success() {
             let check = check(&info);
+            let name = plan::watch_name(&info, is_partial);
             let feeds_caches = caller == Part::ControllerManager && !is_partial;
-            return Ok(self.watch(answer, caller, check, feeds_caches, server));
+            return Ok(self.watch(answer, caller, name, check, feeds_caches, server));
         }
         match requester.filter(|_| is_resize(&info) && answer.status().is_success()) {
             Some(requester) => self.record_answer(&info, &requester, answer).await,
@@ -302,10 +313,45 @@ impl Wire {
         }
     }
 
+    /// Counts a delivery, and waits if a planned fault holds it back.
+    async fn hold_back(&self, caller: Part, watch: &str, revision: u64) {
+        let key = (caller, watch.to_owned());
+        let (hold, before) = {
+            let mut state = self.state.lock();
+            let hold = state.plan.delivery(caller, watch, revision, self.env.now());
+            if let Some(Hold::Freeze(how_long)) = hold {
+                state.frozen.insert(key.clone(), self.env.now() + how_long);
+            }
+            (hold, state.delivered.get(&caller).copied().unwrap_or_default())
+        };
+        if hold == Some(Hold::Swap) {
+            let next = async {
+                loop {
+                    let notified = self.delivery.notified();
+                    if self.state.lock().delivered.get(&caller).copied().unwrap_or_default() > before {
+                        return;
+                    }
+                    notified.await;
+                }
+            };
+            // Without another delivery, this one comes late.
+            let _ = self.env.timeout(SWAP_LIMIT, next).await;
+            self.env.sleep(SWAP_GAP).await;
+        }
+        loop {
+            let until = self.state.lock().frozen.get(&key).copied().filter(|until| *until > self.env.now());
+            let Some(until) = until else { break };
+            self.env.sleep_until(until).await;
+        }
+        *self.state.lock().delivered.entry(caller).or_default() += 1;
+        self.delivery.notify_waiters();
+    }
+
     fn watch(
         self: &Arc<Self>,
         answer: Response<Body>,
         caller: Part,
+        name: Option<String>,
         check: WatchCheck,
         feeds_caches: bool,
         server: &Env,
@@ -315,6 +361,7 @@ impl Wire {
         let watch = Watch {
             wire: self.clone(),
             caller,
+            name,
             token,
             server: server.shutdown().clone(),
             body: body.into_data_stream(),
@@ -378,6 +425,8 @@ impl Drop for CallerGone<'_> {
 struct Watch {
     wire: Arc<Wire>,
     caller: Part,
+    /// Name of the watch; `None` if its deliveries are not counted.
+    name: Option<String>,
     /// Cancelled to cut the watch.
     token: CancellationToken,
     /// Cancelled when the server's process ends.
@@ -400,7 +449,8 @@ impl Watch {
             biased;
             () = self.server.cancelled() => None,
             () = self.token.cancelled() => None,
-            passed = Self::pass(&self.wire, self.caller, &self.row, &mut self.body) => Some(passed),
+            passed = Self::pass(&self.wire, self.caller, &self.row, self.name.as_deref(), &self.check, &mut self.body)
+                => Some(passed),
         };
         match passed {
             Some(Ok(Some(bytes))) => {
@@ -416,8 +466,20 @@ impl Watch {
     }
 
     /// Returns the next bytes when the wire delivers them.
-    async fn pass(wire: &Wire, caller: Part, row: &str, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
+    async fn pass(
+        wire: &Wire,
+        caller: Part,
+        row: &str,
+        name: Option<&str>,
+        check: &WatchCheck,
+        body: &mut BodyDataStream,
+    ) -> Result<Option<Bytes>, ()> {
         let Some(Ok(bytes)) = body.next().await else { return Ok(None) };
+        if let Some(name) = name.filter(|_| wire.plan(FaultPlan::is_counting))
+            && let Some(revision) = check.change_in(&bytes)
+        {
+            wire.hold_back(caller, name, revision).await;
+        }
         if wire.occurs(|faults| faults.stall_watch) {
             let longest = wire.state.lock().faults.longest_stall;
             wire.env.sleep(longest.mul_f64(wire.random.unit())).await;
@@ -437,7 +499,8 @@ impl Watch {
             let line = std::str::from_utf8(line).unwrap_or_default();
             let next = |prefix: &str, after| store.next_revision(prefix, after);
             if let Err(why) = self.check.check_line(line, next) {
-                self.wire.violations.record(format!("{}: {why}", self.caller), []);
+                let promise = "a watch delivers every change once and in order";
+                self.wire.violations.record(promise, format!("{}: {why}", self.caller), []);
             }
         }
         self.record_delivered();

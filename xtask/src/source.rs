@@ -53,6 +53,7 @@ pub const CRATES: &[&str] = &[
     "labs/refrigerator",
     "labs/policies/rust",
     "simulator/experiments",
+    "simulator/exploration",
     "simulator/modelled-api",
     "simulator",
     "orrery",

@@ -1,8 +1,8 @@
 //! Runs one simulation; prints its log, its virtual time, and a report if it violated an invariant.
 
 use simulator::Run;
-use simulator::crash_points::CrashPoint;
-use simulator::crash_stories;
+use simulator::explore::{self, stories};
+use simulator::plan::crash_point::CrashPoint;
 use simulator::scenario::SCENARIOS;
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,7 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(run) = run(&arguments) else {
-        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).chain(crash_stories::STORIES).collect();
+        let names: Vec<&str> =
+            SCENARIOS.iter().map(|scenario| scenario.name).chain(stories::STORIES.map(|(name, _)| name)).collect();
         eprintln!("usage: orrery-under-simulation {} SEED [before-N|after-N]", names.join("|"));
         return ExitCode::FAILURE;
     };
@@ -31,13 +32,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a scenario under a seed. A story of `crash_stories` may have a crash point.
+/// Runs a scenario under a seed. A story of `explore` may have a crash point.
 fn run(arguments: &[String]) -> Option<Run<()>> {
     let [name, seed, rest @ ..] = arguments else { return None };
-    let seed = seed.parse().ok()?;
+    let seed: u64 = seed.parse().ok()?;
     let point: Option<CrashPoint> = rest.first().map(|text| text.parse()).transpose().ok()?;
     match SCENARIOS.iter().find(|scenario| scenario.name == name) {
-        Some(scenario) => point.is_none().then(|| (scenario.run)(seed)),
-        None => crash_stories::run(name, seed, point),
+        Some(scenario) => point.is_none().then(|| (scenario.run)(seed.into())),
+        None => explore::play_story(name, seed, point),
     }
 }

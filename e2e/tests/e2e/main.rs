@@ -62,6 +62,7 @@ mod separation;
 mod service_cidrs;
 mod shortest_command_lines;
 mod simulation;
+mod exploration;
 mod stateful_sets;
 mod stolen_credentials;
 mod streams;

@@ -1,4 +1,4 @@
-//! `orrery sim`: scheduling studies in virtual time.
+//! `orrery sim`: scheduling studies and fault exploration in virtual time.
 //!
 //! A study is a file (`simulator/experiments/src/study/mod.rs`). Each of its cells runs in a child process, so that cells
 //! run side by side and one that fails takes no other with it. Read first: `cell`, which runs one, and `run`.
@@ -10,6 +10,7 @@ pub mod results;
 pub mod compare;
 pub mod run;
 pub mod import;
+pub mod explore;
 
 use clap::{Args, Subcommand};
 use component_base::lifecycle::run_main;
@@ -43,11 +44,18 @@ pub enum Command {
     Check { study: PathBuf },
     /// Make a workload of an audit log, or of what kubectl has watched
     Import(import::Options),
+    /// Try faults at every point of a story, and report the promises that they break
+    Explore(explore::Options),
+    /// Shrink a scenario that breaks a promise
+    Minimise(explore::minimise::Options),
     /// Write the JSON Schema of studies
     Schema,
     /// Run one cell of a study; `run` starts a process for each
     #[command(hide = true)]
     Cell(cell::Options),
+    /// Play a scenario; `explore` starts a process for each
+    #[command(hide = true)]
+    Play(explore::play::Options),
 }
 
 /// Runs the sub-command. A cell makes a runtime of its own, whose clock is virtual.
@@ -63,6 +71,9 @@ pub fn main(options: Options) -> ExitCode {
         Command::Import(options) => ended(import::run(&options)),
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
         Command::Cell(options) => ended(cell::run(&options)),
+        Command::Explore(options) => ended(explore::run(&options)),
+        Command::Minimise(options) => ended(explore::minimise::run(&options)),
+        Command::Play(options) => ended(explore::play::run(&options)),
     }
 }
 

@@ -18,11 +18,15 @@ pub fn schema() -> Value {
     schemars::schema_for!(Study).to_value()
 }
 
-/// Returns every mistake of a document: unknown and missing fields, wrong types, wrong texts.
+/// Returns every mistake of a study: unknown and missing fields, wrong types, wrong texts.
 pub fn check(document: &Value) -> Vec<Problem> {
-    let root = schema();
-    let mut checker = Checker { root: &root, problems: Vec::new() };
-    checker.check(document, &root, "");
+    check_against(document, &schema())
+}
+
+/// Returns every mistake of a document, of which this is the schema.
+pub fn check_against(document: &Value, schema: &Value) -> Vec<Problem> {
+    let mut checker = Checker { root: schema, problems: Vec::new() };
+    checker.check(document, schema, "");
     checker.problems
 }
 

@@ -1,0 +1,51 @@
+//! Runs `orrery sim explore` on a controller with a planted mistake, and replays what it finds.
+
+use crate::program;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The crash after the cashier's first write, before it has noted on the order that it has paid.
+const POINT: &str = "2";
+
+fn explore(arguments: &[&str], out: &Path) -> Output {
+    let mut command = Command::new(program());
+    command.args(["sim", "explore"]).args(arguments).arg("--out").arg(out);
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_planted_mistake_is_found_and_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    let found = explore(
+        &["--story", "cashier-pays-again", "--kind", "crash", "--component", "cashier", "--points", POINT],
+        out,
+    );
+    let (stdout, stderr) = (text(&found.stdout), text(&found.stderr));
+    assert!(!found.status.success(), "{stdout}{stderr}");
+    let promise = "until configmaps/ledger has size(object.data) == 1";
+    assert!(stdout.starts_with("1/1, 1 found, 0 left: crash-after-"), "{stdout}");
+    assert!(stderr.contains(promise), "{stderr}");
+    let lines = fs::read_to_string(out.join("points.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(lines.trim()).unwrap();
+    for (field, value) in [
+        ("kind", "crash"),
+        ("component", "cashier"),
+        ("moment", "after"),
+        ("request", "patch /api/v1/namespaces/default/configmaps/ledger"),
+        ("outcome", "broken"),
+        ("promise", promise),
+    ] {
+        assert_eq!(line[field], value, "{line}");
+    }
+    let scenario = out.join(line["point"].as_str().unwrap()).join("scenario.yaml");
+    let replayed = explore(&["--scenario", scenario.to_str().unwrap()], &out.join("again"));
+    let stderr = text(&replayed.stderr);
+    assert!(!replayed.status.success() && stderr.contains(&format!("a promise was broken: {promise}")), "{stderr}");
+}

@@ -1,0 +1,197 @@
+//! `Campaign`: tries faults one after another, each in a process of its own, and appends each result to `points.jsonl`.
+//!
+//! A result that is on disk is not computed again, so the same command goes on after an interruption.
+
+use crate::pool::{self, Ended, Order};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// File of the results, below the folder of a campaign.
+pub const RESULTS: &str = "points.jsonl";
+
+/// A fault to try.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Name of the point, which is unique in its campaign.
+    pub name: String,
+    /// Fields of its result that are known before.
+    pub about: Map<String, Value>,
+    pub order: Order,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Every promise was kept.
+    Kept,
+    Broken,
+    /// The process ended without a result.
+    Failed,
+}
+
+/// A line of the results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    pub point: String,
+    #[serde(flatten)]
+    pub about: Map<String, Value>,
+    pub outcome: Outcome,
+    /// The promise that was broken, or why there is no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
+}
+
+/// What a process prints about its trial: a JSON object with an outcome, and with the promise that was broken.
+#[derive(Debug, Deserialize)]
+struct Printed {
+    outcome: Outcome,
+    promise: Option<String>,
+}
+
+/// How far a campaign is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub found: usize,
+    pub all: usize,
+}
+
+/// All results of a campaign.
+#[derive(Debug, Default)]
+pub struct Summary {
+    pub kept: usize,
+    /// Names of the points that broke a promise or had no result, by promise.
+    pub broken: BTreeMap<String, Vec<String>>,
+}
+
+pub struct Campaign {
+    program: PathBuf,
+    folder: PathBuf,
+    jobs: usize,
+}
+
+impl Campaign {
+    pub fn new(program: &Path, folder: &Path, jobs: usize) -> Self {
+        Self { program: program.to_owned(), folder: folder.to_owned(), jobs }
+    }
+
+    /// Tries everything that has no result yet, and tells `report` about each new result.
+    pub fn run(&self, trials: Vec<Trial>, mut report: impl FnMut(Progress, &Line)) -> io::Result<Summary> {
+        fs::create_dir_all(&self.folder)?;
+        let wanted: BTreeSet<&str> = trials.iter().map(|trial| trial.name.as_str()).collect();
+        let before: Vec<Line> =
+            self.results()?.into_iter().filter(|line| wanted.contains(line.point.as_str())).collect();
+        let done: BTreeSet<String> = before.iter().map(|line| line.point.clone()).collect();
+        let mut progress = Progress { all: trials.len(), ..Progress::default() };
+        let mut summary = Summary::default();
+        for line in &before {
+            progress.add(line);
+            summary.add(line);
+        }
+        let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(RESULTS))?;
+        let waiting = trials.into_iter().filter(|trial| !done.contains(&trial.name));
+        let orders = waiting.map(|Trial { name, about, order }| ((name, about), order));
+        pool::run(&self.program, self.jobs, orders, |(point, about), ended| {
+            let line = line(point, about, &ended);
+            if line.outcome != Outcome::Failed {
+                writeln!(file, "{}", serde_json::to_string(&line).unwrap_or_default())?;
+            }
+            progress.add(&line);
+            summary.add(&line);
+            report(progress, &line);
+            Ok::<(), io::Error>(())
+        })?;
+        Ok(summary)
+    }
+
+    /// Reads the results. A last line that is not whole, because the disk was full for example, is taken away.
+    fn results(&self) -> io::Result<Vec<Line>> {
+        let path = self.folder.join(RESULTS);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let read: Vec<Line> = text.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+        let whole: usize = text.split_inclusive('\n').take(read.len()).map(str::len).sum();
+        if whole < text.len() {
+            fs::write(&path, &text[..whole])?;
+        }
+        Ok(read)
+    }
+}
+
+impl Progress {
+    fn add(&mut self, line: &Line) {
+        self.done += 1;
+        self.found += usize::from(line.outcome != Outcome::Kept);
+    }
+}
+
+impl Summary {
+    fn add(&mut self, line: &Line) {
+        match line.outcome {
+            Outcome::Kept => self.kept += 1,
+            _ => self.broken.entry(line.promise.clone().unwrap_or_default()).or_default().push(line.point.clone()),
+        }
+    }
+}
+
+/// Reads what a process has printed last.
+fn line(point: String, about: Map<String, Value>, ended: &Ended) -> Line {
+    let printed = ended.stdout.lines().next_back().and_then(|line| serde_json::from_str::<Printed>(line).ok());
+    match printed {
+        Some(Printed { outcome, promise }) => Line { point, about, outcome, promise },
+        None => {
+            let why = ended.stderr.lines().next_back().unwrap_or(&ended.status).to_owned();
+            Line { point, about, outcome: Outcome::Failed, promise: Some(format!("no result: {why}")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: &str = r#"{"outcome":"kept"}"#;
+    const BROKEN: &str = r#"{"outcome":"broken","promise":"nothing is lost"}"#;
+
+    fn trial(name: &str, input: &str) -> Trial {
+        let order = Order { arguments: Vec::new(), input: input.to_owned() };
+        Trial { name: name.to_owned(), about: Map::new(), order }
+    }
+
+    /// Runs trials by a program that prints its input, and returns the points that were tried and the number found.
+    fn run(folder: &Path, trials: &[(&str, &str)]) -> (Vec<String>, usize) {
+        let mut tried = Vec::new();
+        let trials = trials.iter().map(|(name, input)| trial(name, input)).collect();
+        let summary =
+            Campaign::new(Path::new("cat"), folder, 2).run(trials, |_, line| tried.push(line.point.clone())).unwrap();
+        (tried, summary.broken.values().map(Vec::len).sum())
+    }
+
+    #[test]
+    fn what_has_a_result_is_not_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, trials) = (folder.path(), [("one", KEPT), ("two", BROKEN), ("three", "")]);
+        assert_eq!(run(path, &trials[..2]), (vec!["one".to_owned(), "two".to_owned()], 1));
+        assert_eq!(run(path, &trials), (vec!["three".to_owned()], 2), "a broken promise of before counts");
+        assert_eq!(run(path, &trials), (vec!["three".to_owned()], 2), "what has no result is tried again");
+    }
+
+    #[test]
+    fn a_line_that_is_not_whole_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(RESULTS);
+        let whole = "{\"point\":\"one\",\"outcome\":\"kept\"}\n";
+        fs::write(&path, format!("{whole}{{\"point\":\"two\",\"out")).unwrap();
+        assert_eq!(run(folder.path(), &[("one", KEPT), ("two", KEPT)]), (vec!["two".to_owned()], 0));
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{whole}{}", whole.replace("one", "two")));
+    }
+}

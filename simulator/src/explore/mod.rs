@@ -1,0 +1,56 @@
+//! Fault exploration: plays a scenario with faults at chosen moments, and says which promise it breaks.
+//!
+//! Sieve explores controllers in the same way: a crash at a write leaves an *intermediate state*, a frozen watch makes a
+//! component act on *stale state* and leaves states *unobserved*. Read first: `scenario_file`, `step`, `plan::FaultPlan`.
+
+pub mod stories;
+pub mod scenario_file;
+pub mod step;
+mod player;
+pub mod minimise;
+
+use crate::plan::FaultPlan;
+use crate::plan::crash_point::CrashPoint;
+use crate::plan::fault::Fault;
+use crate::scenario::SCENARIOS;
+use crate::{Run, Simulation, Start};
+use player::Player;
+use scenario_file::Scenario;
+
+/// Plays a scenario. The trace of the run has its points.
+pub fn play(scenario: &Scenario) -> Run<()> {
+    play_with(scenario, None)
+}
+
+/// Plays a story, with a kill at one point, or without. Returns `None` if there is no such story.
+pub fn play_story(story: &str, seed: u64, point: Option<CrashPoint>) -> Option<Run<()>> {
+    stories::text(story)?;
+    Some(play_with(&Scenario::of_story(story, seed), point))
+}
+
+fn play_with(scenario: &Scenario, point: Option<CrashPoint>) -> Run<()> {
+    let drawn = scenario.story.as_deref().and_then(|story| SCENARIOS.iter().find(|scenario| scenario.name == story));
+    if let Some(drawn) = drawn {
+        let numbers = |faults: &[Fault]| faults.iter().filter_map(|fault| Some(fault.drawn.as_ref()?.number)).collect();
+        return (drawn.run)(Start { seed: scenario.seed, kept_faults: scenario.faults.as_deref().map(numbers) });
+    }
+    let told = scenario.told();
+    let layout = told.cluster.clone().unwrap_or_default().layout();
+    Simulation::run_layout(told.seed, layout, async |simulation| {
+        let player = Player::new(simulation, layout.nodes);
+        simulation.wire.begin(FaultPlan::new(told.faults.as_deref().unwrap_or_default(), point));
+        for step in &told.steps {
+            player.take(step).await;
+        }
+        simulation.converges().await;
+        let (count, reached) = simulation.wire.plan(|plan| (plan.writes(), plan.reached().to_vec()));
+        simulation.cluster.log_line(&format!("{count} crash points"));
+        reached.iter().for_each(|reached| simulation.cluster.log_line(reached));
+        if let Some(point) = point.filter(|_| reached.is_empty()) {
+            simulation.fail(format!("there is no crash point {point}"), Vec::new()).await;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;
