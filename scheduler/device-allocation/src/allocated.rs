@@ -4,6 +4,8 @@
 //! allocator.
 
 use crate::device::{DeviceId, quantity};
+use crate::pool_changes::PoolChanges;
+use crate::slices::PoolId;
 use proto::kinds::api::resource::v1::{AllocationResult, DeviceRequestAllocationResult};
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
@@ -85,6 +87,10 @@ fn id_of(result: &DeviceRequestAllocationResult) -> DeviceId {
     DeviceId::new(&result.driver, &result.pool, &result.device)
 }
 
+fn pool_of(result: &DeviceRequestAllocationResult) -> PoolId {
+    PoolId { driver: result.driver.clone(), pool: result.pool.clone() }
+}
+
 /// Returns the results that occupy devices. With admin access a device may be used beside others.
 fn occupying(allocation: &AllocationResult) -> impl Iterator<Item = &DeviceRequestAllocationResult> {
     let results = allocation.devices.iter().flat_map(|devices| devices.results.iter().flatten());
@@ -96,6 +102,7 @@ fn occupying(allocation: &AllocationResult) -> impl Iterator<Item = &DeviceReque
 pub struct Allocations {
     by_claim: BTreeMap<String, AllocationResult>,
     state: Arc<AllocatedState>,
+    changes: Arc<PoolChanges>,
 }
 
 impl Allocations {
@@ -104,18 +111,34 @@ impl Allocations {
         if self.by_claim.get(claim_uid) == allocation {
             return;
         }
-        let state = Arc::make_mut(&mut self.state);
+        let (state, changes) = (Arc::make_mut(&mut self.state), Arc::make_mut(&mut self.changes));
         if let Some(before) = self.by_claim.remove(claim_uid) {
-            occupying(&before).for_each(|result| state.remove(result));
+            for result in occupying(&before) {
+                state.remove(result);
+                changes.record(pool_of(result));
+            }
         }
         if let Some(allocation) = allocation {
-            occupying(allocation).for_each(|result| state.add(result));
+            for result in occupying(allocation) {
+                state.add(result);
+                changes.record(pool_of(result));
+            }
             self.by_claim.insert(claim_uid.to_owned(), allocation.clone());
         }
+    }
+
+    #[cfg(test)]
+    pub fn of(&self, claim_uid: &str) -> Option<&AllocationResult> {
+        self.by_claim.get(claim_uid)
     }
 
     /// Returns the present state, which later changes leave alone.
     pub fn state(&self) -> Arc<AllocatedState> {
         self.state.clone()
+    }
+
+    /// Returns the changes up to the present state.
+    pub fn changes(&self) -> Arc<PoolChanges> {
+        self.changes.clone()
     }
 }

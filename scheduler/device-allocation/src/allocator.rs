@@ -5,6 +5,7 @@
 use crate::allocated::AllocatedState;
 use crate::demand::{Classes, Demand, Supply};
 use crate::pool::{PoolState, Reach};
+use crate::pool_changes::PoolChanges;
 use crate::refusal::Refusal;
 use crate::result;
 use crate::search::Search;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub struct Allocator {
     pub slices: Arc<Slices>,
     pub allocated: Arc<AllocatedState>,
+    /// The changes of `allocated`.
+    pub changes: Arc<PoolChanges>,
     /// The classes that the claims name.
     pub classes: Classes,
     pub selectors: Arc<Selectors>,
@@ -28,13 +31,22 @@ pub struct Allocator {
 impl Allocator {
     /// Returns an allocation for each claim, with devices that the node can use, or the reason why there is none.
     pub fn allocate(&self, node: &Node, claims: &[Arc<ResourceClaim>]) -> Result<Vec<AllocationResult>, Refusal> {
-        let reach = Reach::of(&self.slices, node);
+        self.allocate_within(&Reach::of(&self.slices, node), node, claims)
+    }
+
+    /// Allocates devices in reach of the node.
+    pub(crate) fn allocate_within(
+        &self,
+        reach: &Reach,
+        node: &Node,
+        claims: &[Arc<ResourceClaim>],
+    ) -> Result<Vec<AllocationResult>, Refusal> {
         let Self { classes, selectors, allocated, max_steps, .. } = self;
-        let supply = Supply { reach: &reach, classes, selectors, allocated };
+        let supply = Supply { reach, classes, selectors, allocated };
         let demands: Vec<Demand<'_>> =
             claims.iter().map(|claim| Demand::of(claim, &supply)).collect::<Result<_, _>>()?;
         match Search::new(&supply, demands, *max_steps).run()? {
-            Some(found) => Ok(result::build(&found, &reach, node)),
+            Some(found) => Ok(result::build(&found, reach, node)),
             None if reach.pools.iter().any(|pool| matches!(pool.state, PoolState::Invalid(_))) => {
                 Err(Refusal::InvalidPools)
             }

@@ -14,6 +14,7 @@
 mod device;
 mod slices;
 mod pool;
+mod pool_changes;
 mod allocated;
 
 // What is wanted.
@@ -29,6 +30,7 @@ mod search;
 mod result;
 mod refusal;
 mod allocator;
+mod kept_allocations;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,8 @@ mod tests;
 pub use allocated::{AllocatedState, Allocations};
 pub use allocator::Allocator;
 pub use device::DeviceId;
+pub use kept_allocations::{KeptAllocations, KeptForClaims, Outcome};
+pub use pool_changes::PoolChanges;
 pub use refusal::Refusal;
 pub use request::{Request, alternatives};
 pub use result::assign_share_ids;

@@ -3,12 +3,13 @@
 
 use super::reference::{Claim, Constraint, Device, Solution, Wanted, World};
 use super::world::{self, DRIVER, claim, exactly, slice, where_is};
-use crate::{Allocations, Refusal};
+use crate::{Allocations, Allocator, KeptAllocations, Refusal};
 use proptest::prelude::*;
 use proto::Kind;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn device() -> impl Strategy<Value = Device> {
     let shared = prop::option::weighted(0.3, 2..5_i64);
@@ -195,5 +196,31 @@ proptest! {
         let mut rebuilt = Allocations::default();
         last.iter().for_each(|(owner, allocation)| rebuilt.set(&owner.to_string(), Some(allocation)));
         prop_assert_eq!(kept.state(), rebuilt.state());
+    }
+
+    /// What is kept for a node after any history of allocations is what a search finds.
+    #[test]
+    fn kept_allocations_equal_a_search(history in prop::collection::vec((0..3_usize, 0..4_usize, 0..2_usize), 0..24)) {
+        let pool = |name: &str, devices: usize| json!({"nodeName": name, "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}, "devices": world::plain(devices)});
+        let everywhere = json!({"nodeName": null, "allNodes": true, "pool": {"name": "all", "generation": 1, "resourceSliceCount": 1}, "devices": world::plain(1)});
+        let mut world = world::World::new([slice("s0", pool("n0", 2)), slice("s1", pool("n1", 1)), slice("s2", everywhere)]);
+        let (nodes, kept) = (["n0", "n1", "n2"].map(|name| Arc::new(world::node(name, "a"))), KeptAllocations::default());
+        let mut allocator = world.allocator();
+        for (owner, device, wanted) in history {
+            let (pool, device) = [("n0", "d0"), ("n0", "d1"), ("n1", "d0"), ("all", "d0")][device];
+            let result = json!({"request": "r", "driver": DRIVER, "pool": pool, "device": device});
+            let taken = ResourceClaim::decode_value(json!({"status": {"allocation": {"devices": {"results": [result]}}}})).unwrap();
+            // An owner that has the device gives it back.
+            let taken = taken.status.unwrap().allocation.filter(|taken| world.allocations.of(&owner.to_string()) != Some(taken));
+            world.allocations.set(&owner.to_string(), taken.as_ref());
+            allocator = Allocator { allocated: world.allocations.state(), changes: world.allocations.changes(), ..allocator };
+            let wanted = json!({"requests": [world::request("r", wanted + 1, json!({}))]});
+            let claims = vec![Arc::new(ResourceClaim::decode_value(claim(wanted)).unwrap())];
+            let of_claims = kept.of(&allocator, claims.clone());
+            for (number, node) in nodes.iter().enumerate() {
+                let found = of_claims.allocate(number, node).map(|allocations| allocations.to_vec());
+                prop_assert_eq!(found, allocator.allocate(node, &claims), "{}", node.name());
+            }
+        }
     }
 }

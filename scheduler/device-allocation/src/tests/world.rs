@@ -53,6 +53,7 @@ impl World {
         Allocator {
             slices: Arc::new(Slices::new(slices, &Slices::default())),
             allocated: self.allocations.state(),
+            changes: self.allocations.changes(),
             classes: self.classes.iter().map(|class| (class.name().to_owned(), Arc::new(class.clone()))).collect(),
             selectors: Arc::new(Selectors::default()),
             max_steps: self.max_steps,

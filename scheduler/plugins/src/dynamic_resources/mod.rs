@@ -26,9 +26,11 @@ use component_base::rng::Random;
 use component_helpers::device_claims::{FINALIZER, allocation, consumers, has_finalizer};
 use component_helpers::scheduling::node_selector::selector_matches;
 pub use device_allocation::MAX_STEPS;
-use device_allocation::{Allocator, MAX_ALTERNATIVES, Selectors, Slices, alternatives, assign_share_ids};
-use extended::ExtendedResources;
+use device_allocation::{
+    Allocator, KeptAllocations, MAX_ALTERNATIVES, Outcome, Selectors, Slices, alternatives, assign_share_ids,
+};
 pub use extended::{BACKED, Backed, DeviceClasses};
+use extended::{ExtendedClaim, ExtendedResources};
 use parking_lot::Mutex;
 use pod_claims::{NodeAllocation, PodClaims};
 use proto::Kind;
@@ -38,6 +40,7 @@ use proto::kinds::api::resource::v1beta2::DeviceTaintRule;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::DynamicResourcesArgs;
 use scheduling_framework::features::DRA_DEVICE_TAINT_RULES;
+use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
 use scheduling_framework::{
@@ -67,6 +70,7 @@ pub struct Sources {
     /// The slices, arranged; `None` after a change.
     arranged: Arc<Mutex<Arranged>>,
     selectors: Arc<Selectors>,
+    kept: Arc<KeptAllocations>,
 }
 
 #[derive(Default)]
@@ -103,6 +107,7 @@ impl Sources {
             taint_rules,
             arranged: Arc::default(),
             selectors: Arc::default(),
+            kept: Arc::default(),
         }
     }
 
@@ -225,8 +230,8 @@ impl PreFilter for DynamicResources {
         let is_pending = extended.is_some() || claims.iter().any(|claim| !claim.is_allocated());
         let allocator = is_pending.then(|| {
             let (slices, selectors) = (self.sources.slices(), self.sources.selectors.clone());
-            let (allocated, max_steps) = (self.sources.claims.allocated(), self.max_steps);
-            Arc::new(Allocator { slices, allocated, classes, selectors, max_steps })
+            let ((allocated, changes), max_steps) = (self.sources.claims.allocated(), self.max_steps);
+            Arc::new(Allocator { slices, allocated, changes, classes, selectors, max_steps })
         });
         state.write(NAME, PodClaims { claims, extended, allocator, ..PodClaims::default() });
         Ok(PreFilterResult::AllNodes)
@@ -240,15 +245,51 @@ impl Filter for DynamicResources {
             return Err(Self::rejection("cannot schedule extended resource claim"));
         }
         if let Some(allocator) = &wanted.allocator
-            && !wanted.findings.lock().allocations.contains_key(node.name())
+            && wanted.findings.lock().of_node(node).is_none()
         {
             let extended = wanted.extended.as_ref().and_then(|extended| extended.claim_on(pod, info));
             let mut claims = wanted.pending();
             claims.extend(extended.iter().map(|extended| extended.claim.clone()));
-            let allocations = allocator.allocate(node, &claims).map_err(|why| Self::rejection(why.to_string()))?;
-            let found = NodeAllocation { extended, allocations };
-            wanted.findings.lock().allocations.insert(node.name().to_owned(), found);
+            let outcome = allocator.allocate(node, &claims).map(Arc::from);
+            Self::record(wanted, node, extended, outcome)?;
         }
+        Self::check_allocated(wanted, node)
+    }
+
+    /// Looks up what was found for equal claims, if there are some to allocate. The claim for extended resources differs from
+    /// node to node.
+    fn by_number<'a>(
+        &'a self,
+        state: &'a CycleState,
+        _pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        let wanted = state.read::<PodClaims>(NAME).filter(|wanted| wanted.extended.is_none())?;
+        let allocator = wanted.allocator.as_ref()?;
+        let kept = self.sources.kept.of(allocator, wanted.pending());
+        Some(Box::new(move |number| {
+            let node = snapshot.nodes()[number].node.as_ref()?;
+            let recorded = Self::record(wanted, node, None, kept.allocate(number, node));
+            recorded.and_then(|()| Self::check_allocated(wanted, node)).err().map(Arc::new)
+        }))
+    }
+}
+
+impl DynamicResources {
+    /// Keeps what was found on a node for the rest of the cycle.
+    fn record(
+        wanted: &PodClaims,
+        node: &Arc<Node>,
+        extended: Option<ExtendedClaim>,
+        outcome: Outcome,
+    ) -> Result<(), Rejection> {
+        let allocations = outcome.map_err(|why| Self::rejection(why.to_string()))?;
+        wanted.findings.lock().add(node, NodeAllocation { extended, allocations });
+        Ok(())
+    }
+
+    /// Checks that the claims that are allocated can be used on a node.
+    fn check_allocated(wanted: &PodClaims, node: &Node) -> Result<(), Rejection> {
         let claims = wanted.claims.iter().enumerate();
         let is_unavailable = |claim: &pod_claims::PodClaim| {
             claim.is_stuck || claim.nodes().is_some_and(|selector| !selector_matches(selector, node))
@@ -314,8 +355,8 @@ impl Score for DynamicResources {
     fn score(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let Some(wanted) = state.read::<PodClaims>(NAME) else { return 0 };
         let findings = wanted.findings.lock();
-        let Some(found) = findings.allocations.get(node.name()) else { return 0 };
-        wanted.pending().iter().zip(&found.allocations).map(|(claim, allocation)| points(claim, allocation)).sum()
+        let Some(found) = node.node.as_ref().and_then(|node| findings.of_node(node)) else { return 0 };
+        wanted.pending().iter().zip(found.allocations.iter()).map(|(claim, allocation)| points(claim, allocation)).sum()
     }
 
     fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], scores: &mut [i64]) {
@@ -343,11 +384,10 @@ impl Reserve for DynamicResources {
         if wanted.allocator.take().is_none() {
             return Ok(());
         }
-        let Some(found) = wanted.findings.lock().allocations.remove(node) else {
+        let Some(NodeAllocation { extended, allocations }) = wanted.findings.lock().take_chosen(node) else {
             return Err(Self::rejection("claim allocation not found for node"));
         };
-        wanted.findings.lock().allocations.clear();
-        let NodeAllocation { extended, mut allocations } = found;
+        let mut allocations = allocations.to_vec();
         let of_extended = extended.and_then(|extended| Some((extended, allocations.pop()?)));
         let pending = wanted.claims.iter_mut().filter(|claim| !claim.is_allocated());
         for (one, allocation) in pending.zip(allocations) {

@@ -12,7 +12,7 @@ use component_helpers::device_claims::{
 use device_allocation::{Allocator, alternatives};
 use parking_lot::Mutex;
 use proto::Kind;
-use proto::kinds::api::core::v1::{NodeSelector, Pod};
+use proto::kinds::api::core::v1::{Node, NodeSelector, Pod};
 use proto::kinds::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim};
 use proto::kinds::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,19 +45,40 @@ pub struct NodeAllocation {
     /// The claim for the pod's extended resources.
     pub extended: Option<ExtendedClaim>,
     /// Allocations of the pending claims, and then of `extended`.
-    pub allocations: Vec<AllocationResult>,
+    pub allocations: Arc<[AllocationResult]>,
 }
 
 /// What Filter finds on the nodes, and PreBind writes. Copies of the cycle's state share it.
 #[derive(Default)]
 pub struct Findings {
-    pub allocations: BTreeMap<String, NodeAllocation>,
+    /// By the addresses of the nodes, which stay as long as a cycle.
+    allocations: BTreeMap<usize, (Arc<Node>, NodeAllocation)>,
     /// Numbers of allocated claims that keep the pod from a node.
     pub unavailable: BTreeSet<usize>,
     /// Claims as PreBind has written them, by number.
     pub written: BTreeMap<usize, Arc<ResourceClaim>>,
     /// The claim for extended resources, as the server has it.
     pub extended: Option<Arc<ResourceClaim>>,
+}
+
+fn address(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node).addr()
+}
+
+impl Findings {
+    pub fn of_node(&self, node: &Arc<Node>) -> Option<&NodeAllocation> {
+        self.allocations.get(&address(node)).map(|(_, found)| found)
+    }
+
+    pub fn add(&mut self, node: &Arc<Node>, found: NodeAllocation) {
+        self.allocations.insert(address(node), (node.clone(), found));
+    }
+
+    /// Returns what was found on the node that is chosen, and forgets all nodes.
+    pub fn take_chosen(&mut self, node: &str) -> Option<NodeAllocation> {
+        let mut all = std::mem::take(&mut self.allocations).into_values();
+        all.find(|(found, _)| found.name() == node).map(|(_, found)| found)
+    }
 }
 
 #[derive(Clone, Default)]

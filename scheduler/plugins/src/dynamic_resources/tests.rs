@@ -332,7 +332,7 @@ fn written_claims_count_before_the_cache_shows_them() {
     let tracked = &devices.sources.claims;
     let told = || {
         let version = tracked.get("shop", "one").map(|claim| claim.resource_version().to_owned());
-        (version.unwrap_or_default(), tracked.allocated() != Arc::default())
+        (version.unwrap_or_default(), tracked.allocated().0 != Arc::default())
     };
     let with = allocated("n1", "gpu-0", json!([]));
     tracked.reserve(versioned("1", with.clone()));
@@ -463,5 +463,5 @@ async fn a_conflict_is_resolved_and_other_errors_end_the_attempt() {
     let error = binding.bind().await.unwrap_err();
     assert!(error.starts_with("add allocation and reservation to claim shop/one: "), "{error}");
     binding.devices.unreserve(&binding.state, &binding.info, "n1");
-    assert_eq!(binding.devices.sources.claims.allocated(), Arc::default(), "the device is free again");
+    assert_eq!(binding.devices.sources.claims.allocated().0, Arc::default(), "the device is free again");
 }

@@ -10,7 +10,7 @@
 
 use client::{Event, Lister};
 use component_helpers::device_claims::allocation;
-use device_allocation::{AllocatedState, Allocations};
+use device_allocation::{AllocatedState, Allocations, PoolChanges};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::resource::v1::ResourceClaim;
@@ -65,9 +65,10 @@ impl TrackedClaims {
         }
     }
 
-    /// Returns what claims have, including those in flight.
-    pub fn allocated(&self) -> Arc<AllocatedState> {
-        self.tracked.lock().allocations.state()
+    /// Returns what claims have, including those in flight, and which pools have changed.
+    pub fn allocated(&self) -> (Arc<AllocatedState>, Arc<PoolChanges>) {
+        let tracked = self.tracked.lock();
+        (tracked.allocations.state(), tracked.allocations.changes())
     }
 
     pub fn is_in_flight(&self, uid: &str) -> bool {

@@ -155,7 +155,7 @@ async fn binding_makes_the_claim_and_names_it_in_the_pod() {
     devices.filter(&state, &info, &place("n2", json!({}))).unwrap();
     devices.reserve(&mut state, &info, "n2").unwrap();
     assert_ne!(
-        devices.sources.claims.allocated(),
+        devices.sources.claims.allocated().0,
         Arc::default(),
         "the devices are reserved before the claim is there"
     );
