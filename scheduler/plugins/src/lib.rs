@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/plugins and its registry.go. `configuration::default_plugins` has the default
 //! profile.
 
+pub mod attached_volumes;
 pub mod default_binder;
 pub mod default_preemption;
 pub mod default_selector;
@@ -47,6 +48,7 @@ mod kept_preemption_tests;
 #[cfg(test)]
 mod hint_tests;
 
+use attached_volumes::AttachedVolumes;
 use client::Lister;
 use component_base::rng::Random;
 use default_selector::Workloads;
@@ -155,9 +157,9 @@ fn add_stateful(registry: &mut Registry, sources: &Sources) {
         let plugin = volume_zone::VolumeZone { storage: storage.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p).sign(p))
     });
-    let storage = sources.volumes.sources.storage.clone();
+    let volumes = AttachedVolumes::new(sources.volumes.sources.storage.clone());
     registry.add("NodeVolumeLimits", move |_| {
-        let plugin = node_volume_limits::NodeVolumeLimits { storage: storage.clone() };
+        let plugin = node_volume_limits::NodeVolumeLimits { volumes: volumes.clone() };
         made(plugin, |p, points| points.pre_filter(p).filter(p).sign(p))
     });
     let devices = sources.devices.clone();

@@ -3,59 +3,20 @@
 //! A CSINode says how many volumes of a driver a node can have. Volumes that the node has already cost nothing, whoever uses
 //! them. Corresponds to pkg/scheduler/framework/plugins/nodevolumelimits.
 
-use crate::storage::{self, Storage};
-use component_helpers::volumes::csi_volume::CsiVolume;
-use component_helpers::volumes::{claims, pod_volumes};
-use proto::Kind;
+use crate::attached_volumes::{AttachedVolumes, Wanted};
+use crate::storage;
+use component_helpers::volumes::pod_volumes;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const NAME: &str = "NodeVolumeLimits";
 const TOO_MANY: &str = "node(s) exceed max volume count";
 
 pub struct NodeVolumeLimits {
-    pub storage: Storage,
-}
-
-impl NodeVolumeLimits {
-    /// Returns the volumes of drivers that a pod has. A claim without a volume will get one of its class's provisioner.
-    fn volumes_of(&self, pod: &PodInfo) -> BTreeSet<CsiVolume> {
-        let claims = pod_volumes::with_claims(&pod.pod);
-        claims.filter_map(|volume| self.volume(pod, &volume.claim, volume.is_ephemeral)).collect()
-    }
-
-    fn volume(&self, pod: &PodInfo, claim: &str, is_ephemeral: bool) -> Option<CsiVolume> {
-        let claim = self.storage.claims.get(pod.namespace(), claim)?;
-        if is_ephemeral && !pod_volumes::is_made_for(&claim, &pod.pod) {
-            return None;
-        }
-        if let Some(volume) = self.storage.volume(claims::volume_name(&claim)) {
-            return CsiVolume::of(&volume);
-        }
-        let class = self.storage.classes.get("", claims::class(&claim))?;
-        // No volume of the driver has such a handle, so it counts once for each claim.
-        Some(CsiVolume { driver: class.provisioner.clone(), handle: format!("claim of {}", claim.key()) })
-    }
-
-    /// Returns how many volumes of each driver a node can have; drivers without a limit are missing.
-    fn limits(&self, node: &str) -> BTreeMap<String, usize> {
-        let Some(csi_node) = self.storage.csi_nodes.get("", node) else { return BTreeMap::new() };
-        let limit = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
-        let drivers = csi_node.spec.drivers.iter();
-        drivers.filter_map(|d| Some((d.name.clone(), limit(d.allocatable.as_ref()?.count)?))).collect()
-    }
-
-    /// Returns the volumes that a node has: those of its pods, and those that are attached for whatever reason.
-    fn present(&self, node: &NodeInfo) -> BTreeSet<CsiVolume> {
-        let mut present: BTreeSet<CsiVolume> = node.pods.iter().flat_map(|pod| self.volumes_of(pod)).collect();
-        for attachment in self.storage.attachments_of(node.name()) {
-            let name = attachment.spec.source.persistent_volume_name.as_deref().unwrap_or_default();
-            present.extend(self.storage.volume(name).and_then(|volume| CsiVolume::of(&volume)));
-        }
-        present
-    }
+    pub volumes: AttachedVolumes,
 }
 
 impl Plugin for NodeVolumeLimits {
@@ -73,43 +34,48 @@ impl Plugin for NodeVolumeLimits {
 
 impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
-        let volumes = self.volumes_of(pod);
-        if volumes.is_empty() {
+        let wanted = self.volumes.wanted(pod);
+        if wanted.is_empty() {
             return Ok(PreFilterResult::Skip);
         }
-        state.write(NAME, volumes);
+        state.write(NAME, wanted);
         Ok(PreFilterResult::AllNodes)
     }
 }
 
 impl Filter for NodeVolumeLimits {
     fn filter(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let Some(wanted) = state.read::<BTreeSet<CsiVolume>>(NAME) else { return Ok(()) };
-        let limits = self.limits(node.name());
-        if !wanted.iter().any(|volume| limits.contains_key(&volume.driver)) {
-            return Ok(());
+        match state.read::<Wanted>(NAME) {
+            Some(wanted) if self.volumes.is_exceeded(None, node, wanted) => Err(too_many()),
+            _ => Ok(()),
         }
-        let present = self.present(node);
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for volume in present.union(wanted) {
-            *counts.entry(&volume.driver).or_default() += 1;
-        }
-        let is_new = |driver: &str| wanted.iter().any(|v| v.driver == driver && !present.contains(v));
-        let exceeds = |(driver, limit): (&String, &usize)| {
-            is_new(driver) && counts.get(driver.as_str()).is_some_and(|count| count > limit)
-        };
-        if limits.iter().any(exceeds) {
-            return Err(Rejection::unschedulable(NAME, TOO_MANY));
-        }
-        Ok(())
     }
+
+    fn by_number<'a>(
+        &'a self,
+        state: &'a CycleState,
+        _pod: &'a PodInfo,
+        snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        let (wanted, rejection) = (state.read::<Wanted>(NAME)?, Arc::new(too_many()));
+        Some(Box::new(move |number| {
+            let is_exceeded = self.volumes.is_exceeded(Some(number), &snapshot.nodes()[number], wanted);
+            is_exceeded.then(|| rejection.clone())
+        }))
+    }
+}
+
+fn too_many() -> Rejection {
+    Rejection::unschedulable(NAME, TOO_MANY)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{TestCluster, info, node, with_claims};
+    use crate::storage::Storage;
     use client::Lister;
+    use proto::Kind;
     use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
     use serde_json::{Value, json};
 
@@ -145,7 +111,7 @@ mod tests {
             csi_nodes: Lister::of([decoded(csi_node)]),
             ..Storage::empty().with_volumes(volumes).with_attachments(attached.iter().map(attachment))
         };
-        NodeVolumeLimits { storage }
+        NodeVolumeLimits { volumes: AttachedVolumes::new(storage) }
     }
 
     #[test]

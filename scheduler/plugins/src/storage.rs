@@ -1,8 +1,9 @@
 //! `Storage`: the caches of volumes and of all that describes them, which the volume plugins share, and the events that they
 //! wait for.
 
-use client::{Informer, Informers, Lister};
+use client::{Event, Informer, Informers, Lister};
 use component_helpers::volumes::{persistent_volumes, pod_volumes};
+use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
@@ -14,6 +15,42 @@ use std::sync::Arc;
 const BY_CLASS: &str = "storageClassName";
 /// Attachments by the node that they are for.
 const BY_NODE: &str = "nodeName";
+
+/// A change of the caches.
+pub enum Change<'a> {
+    /// Of a claim, by its namespace and name.
+    Claim(&'a str),
+    /// Of a volume.
+    Volume(&'a str),
+    /// Of some class.
+    Class,
+    /// Of the CSINode of a node, or of what is attached to it.
+    OfNode(&'a str),
+}
+
+type Listener = Box<dyn Fn(&Change<'_>) + Send + Sync>;
+
+/// Those who keep something that they have read from the caches.
+#[derive(Clone, Default)]
+pub struct Listeners(Arc<Mutex<Vec<Listener>>>);
+
+impl Listeners {
+    fn tell(&self, change: &Change<'_>) {
+        self.0.lock().iter().for_each(|listener| listener(change));
+    }
+
+    /// Tells of each change of an object, in its old and in its new state.
+    fn follow<T: Kind>(&self, informer: &Informer<T>, name: fn(&T, &dyn Fn(&Change<'_>))) {
+        let listeners = self.clone();
+        informer.on_event(move |event| {
+            let tell = |change: &Change<'_>| listeners.tell(change);
+            if let Event::Updated { old, .. } = event {
+                name(old, &tell);
+            }
+            name(event.object(), &tell);
+        });
+    }
+}
 
 /// Clones share the caches.
 #[derive(Clone)]
@@ -27,6 +64,7 @@ pub struct Storage {
     pub volumes: Lister<PersistentVolume>,
     /// With the index `BY_NODE`.
     pub attachments: Lister<VolumeAttachment>,
+    pub listeners: Listeners,
 }
 
 impl Storage {
@@ -35,15 +73,28 @@ impl Storage {
         volumes.index(BY_CLASS, by_class);
         let attachments: Informer<VolumeAttachment> = informers.of();
         attachments.index(BY_NODE, by_node);
+        let (claims, classes, csi_nodes) = (informers.of(), informers.of(), informers.of());
+        let listeners = Listeners::default();
+        listeners.follow(&claims, |claim: &PersistentVolumeClaim, tell| tell(&Change::Claim(&claim.key())));
+        listeners.follow(&volumes, |volume, tell| tell(&Change::Volume(volume.name())));
+        listeners.follow(&classes, |_: &StorageClass, tell| tell(&Change::Class));
+        listeners.follow(&attachments, |attachment, tell| tell(&Change::OfNode(&attachment.spec.node_name)));
+        listeners.follow(&csi_nodes, |csi_node: &CSINode, tell| tell(&Change::OfNode(csi_node.name())));
         Self {
-            claims: informers.of().lister(),
-            classes: informers.of().lister(),
+            claims: claims.lister(),
+            classes: classes.lister(),
             drivers: informers.of().lister(),
             capacities: informers.of().lister(),
-            csi_nodes: informers.of().lister(),
+            csi_nodes: csi_nodes.lister(),
             volumes: volumes.lister(),
             attachments: attachments.lister(),
+            listeners,
         }
+    }
+
+    /// Calls a function after each change from now on. It must only note the change.
+    pub fn on_change(&self, listener: impl Fn(&Change<'_>) + Send + Sync + 'static) {
+        self.listeners.0.lock().push(Box::new(listener));
     }
 
     /// Returns the volume of this name.
@@ -78,6 +129,7 @@ impl Storage {
             csi_nodes: Lister::of([]),
             volumes: Lister::of([]).indexed(BY_CLASS, by_class),
             attachments: Lister::of([]).indexed(BY_NODE, by_node),
+            listeners: Listeners::default(),
         }
     }
 

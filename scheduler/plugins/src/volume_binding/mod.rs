@@ -29,6 +29,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::VolumeBindingArgs;
+use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
@@ -125,8 +126,21 @@ impl Filter for VolumeBinding {
     fn filter(&self, state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
         let (Some(data), Some(node)) = (state.read::<CycleData>(NAME), &node.node) else { return Ok(()) };
         let found = node_volumes::find(&data.wanted, node).map_err(rejection)?;
-        data.by_node.lock().insert(node.name().to_owned(), found);
+        if !found.is_empty() {
+            data.by_node.lock().insert(node.name().to_owned(), found);
+        }
         Ok(())
+    }
+
+    /// Looks at no node for claims that are bound to volumes which every node can reach.
+    fn by_number<'a>(
+        &'a self,
+        state: &'a CycleState,
+        _pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+    ) -> Option<FilterByNumber<'a>> {
+        let data = state.read::<CycleData>(NAME)?;
+        data.wanted.fits_everywhere().then(|| -> FilterByNumber<'a> { Box::new(|_| None) })
     }
 }
 

@@ -24,6 +24,14 @@ pub struct PodClaims {
     pub waiting: Vec<WaitingClaim>,
 }
 
+impl PodClaims {
+    /// Returns true if the claims are bound, and every node can reach their volumes.
+    pub fn fits_everywhere(&self) -> bool {
+        let affinity = |volume: &PersistentVolume| volume.spec.as_ref()?.node_affinity.as_ref()?.required.clone();
+        self.waiting.is_empty() && self.bound.iter().all(|volume| affinity(volume).is_none())
+    }
+}
+
 /// A claim that waits for its first consumer.
 #[derive(Clone, Debug)]
 pub struct WaitingClaim {
