@@ -166,7 +166,7 @@ impl Batch {
         }
         let chosen = snapshot.index_of(&last.chosen).ok_or("node_missing")?;
         let mut changed = snapshot.changed_since(last.version).ok_or("expired")?;
-        if changed.any(|node| node != chosen) || nominated.nodes().next().is_some() {
+        if changed.any(|node| node != chosen) || !nominated.is_empty() {
             return Err("expired");
         }
         match profile.run_filter(state, pod, &snapshot.nodes()[chosen]) {

@@ -16,7 +16,6 @@ use crate::{
 };
 use component_base::rng::Random;
 use futures::FutureExt;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Smaller clusters are searched completely.
@@ -316,22 +315,31 @@ pub fn search<'a>(
         false => 1,
         true => feasible_nodes_to_find(profile.percentage_of_nodes_to_score, count),
     };
-    let with_nominated: BTreeSet<usize> = nominated.nodes().filter_map(|name| snapshot.index_of(name)).collect();
+    let nominations = nominated.versions(snapshot);
+    let own_nominated = nominated.node_of(pod.uid()).and_then(|name| snapshot.index_of(name));
     let mut kept = profile.kept.take(pod);
-    let verdicts = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
+    let (verdicts, with_nominated) = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
     let mut judge = NodeJudge::new(profile, state, pod, snapshot, verdicts);
     let (mut feasible, mut rejections, mut evaluated) = (Vec::with_capacity(enough), Rejections::default(), 0);
     // Kept verdicts have no duration, so a sampled cycle asks the plugins.
     let is_sampled = state.timings.samples_plugins();
+    let keeps_nominated = !is_sampled && node_judge::all_are_local(profile, state);
     let start = rotation.next_start % count.max(1);
     for place in (start..count).chain(0..start) {
         let node = numbers.as_ref().map_or(place, |numbers| numbers[place]);
         evaluated += 1;
-        let fits = match is_sampled || with_nominated.contains(&node) {
-            false => judge.fits(node, &mut rejections),
-            true => passes_filters(profile, state, pod, &snapshot.nodes()[node], nominated)
-                .map_err(|rejection| rejections.push(node, &Arc::new(rejection)))
-                .is_ok(),
+        let version = nominations.get(&node).copied();
+        let fits = match version {
+            None if !is_sampled => judge.fits(node, &mut rejections),
+            version => {
+                let info = &snapshot.nodes()[node];
+                let judged = || passes_filters(profile, state, pod, info, nominated).err().map(Arc::new);
+                let rejection = match version.filter(|_| keeps_nominated && own_nominated != Some(node)) {
+                    Some(version) => with_nominated.of(pod, snapshot, node, version, judged),
+                    None => judged(),
+                };
+                rejection.inspect(|rejection| rejections.push(node, rejection)).is_none()
+            }
         };
         if fits {
             feasible.push(node);

@@ -15,8 +15,8 @@ pub type Simulated = Result<Arc<Candidate>, Arc<Rejection>>;
 pub struct KeptCandidates {
     priority: i32,
     budgets: Vec<Arc<PodDisruptionBudget>>,
-    /// Generation of each node with its result.
-    results: Vec<(u64, Option<Simulated>)>,
+    /// Generation of each node and version of its nominations, with its result.
+    results: Vec<((u64, u64), Option<Simulated>)>,
 }
 
 impl KeptCandidates {
@@ -26,18 +26,25 @@ impl KeptCandidates {
         let same_budgets =
             self.budgets.len() == budgets.len() && self.budgets.iter().zip(&budgets).all(|(a, b)| Arc::ptr_eq(a, b));
         if self.priority != failed.pod.priority || !same_budgets || self.results.len() != nodes {
-            *self = Self { priority: failed.pod.priority, budgets, results: vec![(0, None); nodes] };
+            *self = Self { priority: failed.pod.priority, budgets, results: vec![((0, 0), None); nodes] };
         }
     }
 
-    /// Returns the result of a node, and simulates it if the node has changed.
-    pub fn of(&mut self, failed: &FailedCycle<'_>, node: usize, simulate: impl FnOnce() -> Simulated) -> Simulated {
+    /// Returns the result of a node whose nominations have this version, and simulates it if something has changed. The pod is not
+    /// nominated to it.
+    pub fn of(
+        &mut self,
+        failed: &FailedCycle<'_>,
+        node: usize,
+        nominations: u64,
+        simulate: impl FnOnce() -> Simulated,
+    ) -> Simulated {
         let generation = failed.snapshot.nodes()[node].generation;
         let (of, result) = &mut self.results[node];
         match result {
-            Some(result) if generation != 0 && *of == generation => result.clone(),
+            Some(result) if generation != 0 && *of == (generation, nominations) => result.clone(),
             _ => {
-                *of = generation;
+                *of = (generation, nominations);
                 result.insert(simulate()).clone()
             }
         }

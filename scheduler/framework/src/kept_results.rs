@@ -6,6 +6,7 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::kept_candidates::KeptCandidates;
+use crate::nominated_verdicts::NominatedVerdicts;
 use crate::per_shape::shapes_to_keep;
 use crate::pod_info::PodInfo;
 use crate::rejections::SharedReasons;
@@ -37,6 +38,7 @@ pub struct ResultsOfNeeds {
     verdicts: Verdicts,
     scores: LocalScores,
     candidates: KeptCandidates,
+    with_nominated: NominatedVerdicts,
 }
 
 impl KeptResults {
@@ -50,6 +52,7 @@ impl KeptResults {
                 verdicts: Verdicts::default(),
                 scores: LocalScores::default(),
                 candidates: KeptCandidates::default(),
+                with_nominated: NominatedVerdicts::default(),
             },
         }
     }
@@ -62,15 +65,16 @@ impl KeptResults {
 }
 
 impl ResultsOfNeeds {
-    /// Returns the verdicts for a cycle in which these filters are local, by their places in the profile.
-    pub fn verdicts(&mut self, local: Vec<usize>, snapshot: &Snapshot) -> &mut Verdicts {
+    /// Returns the verdicts for a cycle in which these filters are local, by their places in the profile, and those on nodes with
+    /// nominated pods.
+    pub fn verdicts(&mut self, local: Vec<usize>, snapshot: &Snapshot) -> (&mut Verdicts, &mut NominatedVerdicts) {
         let nodes = snapshot.nodes().len();
         if self.verdicts.local != local || self.verdicts.generations.len() != nodes {
             let reasons = SharedReasons::default();
             let (generations, fitting, rejections) = (vec![0; nodes], vec![0; nodes], vec![None; nodes]);
             self.verdicts = Verdicts { local, generations, fitting, rejections, reasons };
         }
-        &mut self.verdicts
+        (&mut self.verdicts, &mut self.with_nominated)
     }
 
     /// Returns the candidates of preemption.

@@ -29,6 +29,7 @@ pub mod event;
 pub mod nominated;
 pub mod per_shape;
 pub mod kept_candidates;
+pub mod nominated_verdicts;
 pub mod kept_results;
 pub mod profile;
 pub mod preemption;

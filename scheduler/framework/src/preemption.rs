@@ -15,6 +15,19 @@ pub struct Candidate {
     pub victims: Vec<Arc<PodInfo>>,
     /// Number of victims that a disruption budget protects.
     pub violations: usize,
+    /// Computed once, because a candidate that is kept is compared in many cycles.
+    cost: Cost,
+}
+
+impl Candidate {
+    pub fn new(node: String, victims: Vec<Arc<PodInfo>>, violations: usize) -> Self {
+        let cost = cost(&victims, violations);
+        Self { node, victims, violations, cost }
+    }
+
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
 }
 
 /// Returns a sort key: the highest priority first, then the earliest start.
@@ -35,24 +48,23 @@ fn start_time(pod: &PodInfo) -> Timestamp {
 /// 6. the order of the search.
 pub type Cost = (usize, i64, i64, usize, Reverse<Timestamp>);
 
-pub fn cost(candidate: &Candidate) -> Cost {
-    let Candidate { victims, violations, .. } = candidate;
+fn cost(victims: &[Arc<PodInfo>], violations: usize) -> Cost {
     let highest = victims.first().map_or(i64::MIN, |victim| i64::from(victim.priority));
     // Priorities may be negative. The shift makes them positive, so that the sum grows with every victim.
     let sum = victims.iter().map(|victim| i64::from(victim.priority) + i64::from(i32::MAX) + 1).sum();
     let of_highest = victims.iter().filter(|victim| i64::from(victim.priority) == highest);
     let earliest = of_highest.map(|victim| start_time(victim)).min().unwrap_or(Timestamp::MIN);
-    (*violations, highest, sum, victims.len(), Reverse(earliest))
+    (violations, highest, sum, victims.len(), Reverse(earliest))
 }
 
 /// Returns the best candidate.
 pub fn choose(candidates: &[Arc<Candidate>]) -> Option<&Arc<Candidate>> {
-    candidates.iter().min_by_key(|candidate| cost(candidate))
+    candidates.iter().min_by_key(|candidate| *candidate.cost())
 }
 
 /// Returns the first rule by which `better` wins.
 pub fn difference(better: &Candidate, other: &Candidate) -> &'static str {
-    let (a, b) = (cost(better), cost(other));
+    let (a, b) = (better.cost(), other.cost());
     match () {
         () if a.0 != b.0 => "more disruption budgets would be violated",
         () if a.1 != b.1 => "a victim has a higher priority",

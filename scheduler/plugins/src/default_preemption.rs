@@ -20,7 +20,6 @@ use scheduling_framework::{
     Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Preemption, Rejection,
     Rejections,
 };
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub struct DefaultPreemption {
@@ -70,7 +69,7 @@ impl PostFilter for DefaultPreemption {
             return Vec::new();
         }
         let (mut found, _) = self.search(failed, |_| 0);
-        found.sort_by_key(|candidate| preemption::cost(candidate));
+        found.sort_by_key(|candidate| *candidate.cost());
         let mut before: Option<Arc<Candidate>> = None;
         let mut listed = Vec::new();
         for candidate in found {
@@ -137,7 +136,8 @@ impl DefaultPreemption {
         }
         let budgets = self.budgets();
         let no_victims = Arc::new(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
-        let with_nominated: BTreeSet<usize> = nominated.nodes().filter_map(|name| snapshot.index_of(name)).collect();
+        let nominations = nominated.versions(snapshot);
+        let own_nominated = nominated.node_of(pod.uid()).and_then(|name| snapshot.index_of(name));
         let mut kept = profile.kept.take(pod);
         let kept_candidates = kept.candidates();
         kept_candidates.prepare(failed, budgets.iter().map(|budget| budget.object.clone()).collect());
@@ -149,8 +149,8 @@ impl DefaultPreemption {
                 continue;
             }
             let simulate = || victims_on(failed, &snapshot.nodes()[node], &budgets).map(Arc::new).map_err(Arc::new);
-            let simulated = match is_kept && !with_nominated.contains(&node) {
-                true => kept_candidates.of(failed, node, simulate),
+            let simulated = match is_kept && own_nominated != Some(node) {
+                true => kept_candidates.of(failed, node, nominations.get(&node).copied().unwrap_or(0), simulate),
                 false => simulate(),
             };
             match simulated {
@@ -192,7 +192,7 @@ fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> 
     }
     cycle::passes_filters(profile, &state, pod, &simulated, nominated)?;
 
-    lower.sort_by_key(|other| importance(other));
+    lower.sort_by_cached_key(|other| importance(other));
     let (protected, unprotected) = split_by_budget(lower, budgets);
     let (mut victims, mut violations) = (Vec::new(), 0);
     for (others, is_protected) in [(protected, true), (unprotected, false)] {
@@ -211,8 +211,8 @@ fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> 
         let reason = format!("expected at least one victim pod on node {:?}", node.name());
         return Err(Rejection::unschedulable(NAME, reason));
     }
-    victims.sort_by_key(|victim| importance(victim));
-    Ok(Candidate { node: node.name().to_owned(), victims, violations })
+    victims.sort_by_cached_key(|victim| importance(victim));
+    Ok(Candidate::new(node.name().to_owned(), victims, violations))
 }
 
 /// Splits pods into those whose eviction violates a budget, and the others.

@@ -41,7 +41,16 @@ fn kept_candidates_follow_nodes_pods_priorities_and_nominations() {
     // The node is promised to another pod.
     cluster.nominated.set(info(of("promised", 9)), "n2");
     assert_eq!(preempt(&mut cluster, &wanting), "n1 without [c]");
+    // Of two that are promised to it, one is enough to keep others away.
+    cluster.nominated.set(info(of("promised-too", 9)), "n2");
+    assert_eq!(preempt(&mut cluster, &wanting), "n1 without [c]");
+    cluster.nominated.remove("promised-too");
+    assert_eq!(preempt(&mut cluster, &wanting), "n1 without [c]");
+    // It is promised to the pod itself.
     cluster.nominated.remove(info(of("promised", 9)).uid());
+    cluster.nominated.set(info(wanting.clone()), "n2");
+    assert_eq!(preempt(&mut cluster, &wanting), "n2 without [b]");
+    cluster.nominated.remove("wanting");
     // The node takes no pods any more.
     cluster.cache.set_node(node("n2", "a", json!({"spec": {"unschedulable": true}})));
     assert_eq!(preempt(&mut cluster, &wanting), "n1 without [c]");

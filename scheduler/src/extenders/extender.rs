@@ -184,7 +184,7 @@ impl Extender {
                 false => victims.sort_by_key(|victim| importance(victim)),
             }
             let violations = usize::try_from(meta.violations).unwrap_or(0);
-            candidates.push(Arc::new(Candidate { node: name, victims, violations }));
+            candidates.push(Arc::new(Candidate::new(name, victims, violations)));
         }
         Ok(candidates)
     }
