@@ -83,7 +83,7 @@ pub use informers::Informers;
 pub use leader::LeaderElection;
 pub use lister::Lister;
 pub use options::{DeleteOptions, List, ListOptions, Patch, PatchOptions, Preconditions, Propagation};
-pub use plan::{Action, ApplyError, Plan, apply, apply_one};
+pub use plan::{Action, ApplyError, Plan, apply, apply_one, apply_unread};
 pub use reconcile::{Actor, PeriodicReconciler, Reconciler};
 pub use renewal::Renewal;
 pub use service_account_tokens::ServiceAccountTokens;

@@ -224,6 +224,18 @@ pub async fn apply_one(client: &Client, recorder: &Recorder, action: &Action) ->
     answer.map_err(|cause| ApplyError { done: 0, failed: action.clone(), cause })
 }
 
+/// Applies one action without decoding the server's answer to a patch, for those who do not read it.
+pub async fn apply_unread(client: &Client, recorder: &Recorder, action: &Action) -> Result<(), ApplyError> {
+    let Action::Patch { gvr, namespace, name, subresource, patch } = action else {
+        return apply_one(client, recorder, action).await.map(drop);
+    };
+    tracing::debug!(%action, "acting");
+    let subresource = subresource.as_deref().unwrap_or_default();
+    let api = client.dynamic(gvr, namespace);
+    let answer = client.call(&api.patch_call(name, subresource, patch, &PatchOptions::default())).await;
+    answer.map(drop).map_err(|cause| ApplyError { done: 0, failed: action.clone(), cause })
+}
+
 async fn act(client: &Client, recorder: &Recorder, action: &Action) -> Result<Value, Error> {
     match action {
         Action::Create { gvr, namespace, object } => client.dynamic(gvr, namespace).create_described(object).await,

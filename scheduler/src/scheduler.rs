@@ -19,10 +19,10 @@ use crate::metrics::queue::QueueMetrics;
 use crate::metrics::{AttemptResult, SchedulerMetrics, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
-use client::{Action, Client, Informer, Informers, ListOptions, Lister, Plan, Recorder};
+use client::{Action, Client, Informer, Informers, ListOptions, Lister, Recorder};
 use component_base::env::Env;
 use component_base::rng::Random;
-use failure::Failure;
+use failure::{FailedPod, Failure};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
@@ -104,6 +104,13 @@ struct Attempt {
     began: Instant,
     /// Number of the attempt in the list of those that are kept.
     kept: Option<u64>,
+}
+
+/// What was decided about a pod, as far as it is to be written.
+enum Decided {
+    /// The pod gets this node.
+    Placed(Box<Attempt>, Box<CycleState>, String),
+    Failed(Box<FailedPod>),
 }
 
 /// Returns the informer of the pods that use resources. For this watch, terminal pods are deleted.
@@ -321,35 +328,36 @@ impl Scheduler {
         self.metrics.observe(&attempt.profile, &state.timings);
         let points = std::mem::take(&mut state.timings.points);
         attempt.kept = self.keep(&attempt, points, snapshot, nominated, next_start, outcome);
-        self.finish(attempt, state, reserved, permit).await;
+        if let Some(decided) = self.settle(attempt, state, reserved) {
+            self.finish(decided, permit).await;
+        }
+    }
+
+    /// Puts a pod that has no node back into the queue, before the next cycle begins. Returns what is left to write.
+    fn settle(&self, attempt: Attempt, state: CycleState, reserved: Result<String, Failure>) -> Option<Decided> {
+        match reserved {
+            Ok(node) => Some(Decided::Placed(Box::new(attempt), Box::new(state), node)),
+            Err(failure) => self.fail(attempt, failure).map(Box::new).map(Decided::Failed),
+        }
     }
 
     /// Writes what was decided about a pod in a task of its own. The next cycle waits for it only if victims are to be
     /// deleted and asynchronous preemption is off.
-    async fn finish(
-        self: &Arc<Self>,
-        attempt: Attempt,
-        state: CycleState,
-        reserved: Result<String, Failure>,
-        permit: OwnedSemaphorePermit,
-    ) {
-        let reserved = match reserved {
-            Err(failure) if !failure.evictions.is_empty() && !self.preempts_asynchronously => {
-                self.handle_failure(attempt, failure).await;
-                return drop(permit);
-            }
-            reserved => reserved,
-        };
+    async fn finish(self: &Arc<Self>, decided: Decided, permit: OwnedSemaphorePermit) {
         let scheduler = self.clone();
-        self.env.spawn(async move {
-            match reserved {
-                Ok(node) => scheduler.bind(attempt, state, &node, permit).await,
-                Err(failure) => {
-                    scheduler.handle_failure(attempt, failure).await;
-                    drop(permit);
-                }
+        match decided {
+            Decided::Failed(failed) if failed.evicts() && !self.preempts_asynchronously => {
+                self.write_failure(*failed).await;
+                drop(permit);
             }
-        });
+            Decided::Failed(failed) => drop(self.env.spawn(async move {
+                scheduler.write_failure(*failed).await;
+                drop(permit);
+            })),
+            Decided::Placed(attempt, state, node) => drop(self.env.spawn(async move {
+                scheduler.bind(*attempt, *state, &node, permit).await;
+            })),
+        }
     }
 
     /// Updates the pod from the cache. Returns false if it needs no node any more.
@@ -500,8 +508,7 @@ impl Scheduler {
     async fn apply(&self, info: &PodInfo, recorder: &Recorder, actions: Vec<Action>) -> bool {
         let mut succeeded = true;
         for action in actions {
-            let plan = Plan { actions: vec![action], ..Plan::default() };
-            if let Err(error) = client::apply(&self.client, recorder, &plan).await {
+            if let Err(error) = client::apply_unread(&self.client, recorder, &action).await {
                 tracing::warn!(pod = info.key, %error, "not written");
                 succeeded &= error.cause.is_not_found();
             }

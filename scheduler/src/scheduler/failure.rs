@@ -5,8 +5,12 @@
 use super::{Attempt, Scheduler};
 use crate::binding::{self, Evictions};
 use crate::metrics::AttemptResult;
+use crate::queue::QueuedPod;
+use client::{Action, Recorder};
+use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{FitError, Nomination};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The reason for which a pod was not scheduled, and the preemption that follows.
 pub(super) struct Failure {
@@ -41,10 +45,38 @@ impl Failure {
     }
 }
 
+/// A pod that is back in the queue, and what is to be written about it.
+pub(super) struct FailedPod {
+    info: Arc<PodInfo>,
+    recorder: Recorder,
+    actions: Vec<Action>,
+    evictions: Evictions,
+    /// The name by which the queue holds the pod until its victims are gone.
+    preemptor: Option<String>,
+    /// The pod, if it stays in flight until the writes are done, and the plugins that rejected it.
+    held: Option<(QueuedPod, BTreeSet<&'static str>)>,
+}
+
+impl FailedPod {
+    pub fn evicts(&self) -> bool {
+        !self.evictions.is_empty()
+    }
+}
+
 impl Scheduler {
-    /// Adds the pod to the unschedulable queue, and writes the reason. The queue holds a pod that evicts others until that is
-    /// done. A pod that only frees a claim stays in flight, so that the event that follows counts for it.
+    /// Adds the pod to the unschedulable queue, and writes the reason.
     pub(super) async fn handle_failure(&self, attempt: Attempt, failure: Failure) {
+        if let Some(failed) = self.fail(attempt, failure) {
+            self.write_failure(failed).await;
+        }
+    }
+
+    /// Adds the pod to the unschedulable queue. The queue holds a pod that evicts others until that is done. A pod that only
+    /// frees a claim stays in flight, so that the event that follows counts for it. Returns what is to be written; `None`
+    /// if the pod needs no node any more.
+    ///
+    /// This waits for nothing. So the pods of a gang are all in the queue, or none is, when the next cycle takes some of them.
+    pub(super) fn fail(&self, attempt: Attempt, failure: Failure) -> Option<FailedPod> {
         let result = if failure.reason == binding::SCHEDULER_ERROR {
             AttemptResult::Error
         } else {
@@ -53,9 +85,9 @@ impl Scheduler {
         self.ended(&attempt, result, &failure.message);
         let Attempt { mut queued, recorder, .. } = attempt;
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;
-        let uid = queued.info.uid().to_owned();
         if !self.refresh(&mut queued) {
-            return self.queue.with(|queue, _| queue.done(&uid));
+            self.queue.with(|queue, _| queue.done(queued.info.uid()));
+            return None;
         }
         let info = queued.info.clone();
         tracing::info!(pod = info.key, message, "unschedulable");
@@ -64,29 +96,33 @@ impl Scheduler {
             Nomination::Clear => "",
             Nomination::Node(node) => node,
         };
-        self.queue.with(|queue, _| queue.nominated.set(info.clone(), nominated));
         let preemptor = (!evictions.victims.is_empty()).then(|| self.preemptor(&info));
         let actions = binding::failure_actions(&info, reason, &message, &nomination, self.env.wall());
         let is_queued = evictions.is_empty() || preemptor.is_some();
-        let queued = match is_queued {
-            false => Some((queued, rejected_by)),
-            true => {
-                self.queue.with(|queue, now| {
-                    preemptor.iter().for_each(|preemptor| queue.begin_preemption(preemptor));
-                    queue.add_unschedulable(queued, rejected_by, now);
-                });
-                None
+        let held = self.queue.with(|queue, now| {
+            queue.nominated.set(info.clone(), nominated);
+            if !is_queued {
+                return Some((queued, rejected_by));
             }
-        };
+            preemptor.iter().for_each(|preemptor| queue.begin_preemption(preemptor));
+            queue.add_unschedulable(queued, rejected_by, now);
+            None
+        });
+        Some(FailedPod { info, recorder, actions, evictions: *evictions, preemptor, held })
+    }
+
+    /// Writes why the pod has no node, and carries out its preemption.
+    pub(super) async fn write_failure(&self, failed: FailedPod) {
+        let FailedPod { info, recorder, actions, evictions, preemptor, held } = failed;
         self.apply(&info, &recorder, actions).await;
-        let succeeded = evictions.is_empty() || self.carry_out(&info, &recorder, *evictions).await;
+        let succeeded = evictions.is_empty() || self.carry_out(&info, &recorder, evictions).await;
         self.queue.with(|queue, now| {
-            if let Some((queued, rejected_by)) = queued {
+            if let Some((queued, rejected_by)) = held {
                 queue.add_unschedulable(queued, rejected_by, now);
             }
             preemptor.iter().for_each(|preemptor| queue.end_preemption(preemptor, now));
             if !succeeded {
-                queue.force_activate(&uid); // no event may follow
+                queue.force_activate(info.uid()); // no event may follow
             }
         });
     }

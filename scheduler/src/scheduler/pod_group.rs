@@ -4,7 +4,7 @@
 
 use super::failure::Failure;
 use super::pod_group_observer::GroupObserver;
-use super::{Attempt, Scheduler};
+use super::{Attempt, Decided, Scheduler};
 use crate::binding::{self, Evictions};
 use crate::pod_group_condition;
 use crate::queue::QueuedPod;
@@ -127,10 +127,10 @@ impl Scheduler {
 
     /// Rejects all pods because of an error that concerns the group.
     async fn fail_all(self: &Arc<Self>, key: &str, pods: Vec<QueuedPod>, why: &str) {
-        for attempt in pods.into_iter().filter_map(|pod| self.wanted(pod)) {
-            let permit = self.permit().await;
-            self.finish(attempt, CycleState::default(), Err(Failure::because(why)), permit).await;
-        }
+        let attempts = pods.into_iter().filter_map(|pod| self.wanted(pod));
+        let failed = |attempt| self.settle(attempt, CycleState::default(), Err(Failure::because(why)));
+        let decided: Vec<Decided> = attempts.filter_map(failed).collect();
+        self.finish_all(decided).await;
         tracing::warn!(pod_group = key, why, "pod group");
     }
 
@@ -152,7 +152,8 @@ impl Scheduler {
             _ => Evictions::default(),
         };
         let mut decided = Vec::new();
-        // All pods have their nodes before the first write, so that none waits for one that is not tried.
+        // All pods have their nodes or are in the queue again before the first write, so that none waits for one that is not
+        // tried, and no part of the group is tried alone.
         for attempt in attempts {
             let (state, reserved) = match results.next() {
                 Some(PodResult::Failed(why)) => (CycleState::default(), Err(Failure::because(&why))),
@@ -176,11 +177,15 @@ impl Scheduler {
                 failure.evictions.append(std::mem::take(&mut evictions));
                 failure
             });
-            decided.push((attempt, state, reserved));
+            decided.extend(self.settle(attempt, state, reserved));
         }
-        for (attempt, state, reserved) in decided {
+        self.finish_all(decided).await;
+    }
+
+    async fn finish_all(self: &Arc<Self>, all: Vec<Decided>) {
+        for decided in all {
             let permit = self.permit().await;
-            self.finish(attempt, state, reserved, permit).await;
+            self.finish(decided, permit).await;
         }
     }
 

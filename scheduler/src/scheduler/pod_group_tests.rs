@@ -292,6 +292,23 @@ async fn pods_of_a_gang_are_in_each_others_way() {
     assert_eq!(cluster.bound("a"), 0);
 }
 
+/// No write can begin, so that nothing but the cycle itself can have put the pods back.
+#[tokio::test(start_paused = true)]
+async fn a_gang_that_does_not_fit_is_queued_as_a_whole_before_anything_is_written() {
+    let cluster = Cluster::start(1, TWO_NODES, &[]).await;
+    let writes = u32::try_from(MAX_WRITES).unwrap();
+    let held = cluster.scheduler.writes.clone().acquire_many_owned(writes).await.unwrap();
+    cluster.group(&gang("g", 9));
+    cluster.pods("g", 9, &json!({}));
+    cluster.wait(1).await;
+    let waiting = |cluster: &Cluster| cluster.scheduler.queue.with(|queue, _| queue.lengths());
+    assert_eq!(waiting(&cluster).iter().sum::<usize>(), 9);
+    drop(held);
+    cluster.wait(5).await;
+    assert_eq!(cluster.bound("g"), 0);
+    assert!(cluster.why("g-8").starts_with("0/2 nodes are available: "), "{}", cluster.why("g-8"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_gang_that_does_not_fit_is_explained_and_holds_nothing() {
     let cluster = Cluster::start(1, TWO_NODES, &[]).await;
