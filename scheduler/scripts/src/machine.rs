@@ -17,6 +17,8 @@ use std::sync::Arc;
 const MAX_SOURCE_BYTES: usize = 256 << 10;
 /// Longest reason of a rejection, in characters. The message of a pod has those of all nodes.
 const MAX_REASON: usize = 128;
+/// Largest score before `normalize`. All whole numbers up to it are exact.
+const LARGEST_SCORE: f64 = 9_007_199_254_740_992.0;
 /// Least garbage that is collected. More than the live tables have to be garbage too, so that collecting costs little.
 const MIN_GARBAGE_BYTES: usize = 16 << 20;
 
@@ -39,6 +41,7 @@ pub struct Machine {
 pub struct Functions {
     pub filter: Option<LuaFunction>,
     pub score: Option<LuaFunction>,
+    pub normalize: Option<LuaFunction>,
     pub rank: Option<LuaFunction>,
 }
 
@@ -69,10 +72,20 @@ impl Machine {
             LuaValue::Function(function) => Ok(Some(function)),
             other => Err(format!("{shown}: {name} is a {}, and not a function", kind(&other))),
         };
-        machine.functions =
-            Functions { filter: function("filter")?, score: function("score")?, rank: function("rank")? };
-        if let Functions { filter: None, score: None, rank: None } = machine.functions {
-            return Err(format!("{shown}: defines none of the functions filter, score and rank"));
+        machine.functions = Functions {
+            filter: function("filter")?,
+            score: function("score")?,
+            normalize: function("normalize")?,
+            rank: function("rank")?,
+        };
+        match machine.functions {
+            Functions { filter: None, score: None, rank: None, .. } => {
+                return Err(format!("{shown}: defines none of the functions filter, score and rank"));
+            }
+            Functions { score: None, normalize: Some(_), .. } => {
+                return Err(format!("{shown}: defines normalize, but no score"));
+            }
+            _ => {}
         }
         machine.collect()?;
         machine.base_bytes = machine.lua.used_memory();
@@ -107,16 +120,47 @@ impl Machine {
         }
     }
 
+    /// Returns the score of a node. With `normalize` it may be any number, of which the whole part is kept.
     pub fn score(&mut self, pod: &PodInfo, node: &NodeInfo) -> Result<i64, String> {
         self.collect_if_due()?;
         let Some(function) = self.functions.score.clone() else { return Ok(0) };
         let arguments = (self.pod(pod)?, self.node(node)?);
         let score = self.call(&function, arguments)?;
         let score = number(&score).ok_or_else(|| self.not_a_number("score", &score))?;
-        match (0.0..=MAX_NODE_SCORE as f64).contains(&score) {
+        let most = if self.functions.normalize.is_some() { LARGEST_SCORE } else { MAX_NODE_SCORE as f64 };
+        let least = if self.functions.normalize.is_some() { -LARGEST_SCORE } else { 0.0 };
+        match (least..=most).contains(&score) {
             true => Ok(score.round() as i64),
-            false => Err(format!("{}: score returned {score}, and not 0 to {MAX_NODE_SCORE}", self.shown)),
+            false => Err(format!("{}: score returned {score}, and not {least} to {most}", self.shown)),
         }
+    }
+
+    /// Replaces the scores of all nodes by those that the script makes of them. Without the function they stay.
+    pub fn normalize(&mut self, pod: &PodInfo, scores: &mut [i64]) -> Result<(), String> {
+        self.collect_if_due()?;
+        let Some(function) = self.functions.normalize.clone() else { return Ok(()) };
+        let raw = self.lua.create_sequence_from(scores.iter().map(|score| *score as f64));
+        let raw = raw.map_err(|error| message(&self.shown, &error))?;
+        let arguments = (self.pod(pod)?, raw);
+        let normalized = self.call(&function, arguments)?;
+        let LuaValue::Table(normalized) = normalized else {
+            return Err(format!("{}: normalize returned a {}, and not a table", self.shown, kind(&normalized)));
+        };
+        if normalized.raw_len() != scores.len() {
+            let (shown, found, nodes) = (&self.shown, normalized.raw_len(), scores.len());
+            return Err(format!("{shown}: normalize returned {found} scores for {nodes} nodes"));
+        }
+        for (at, score) in scores.iter_mut().enumerate() {
+            let value = normalized.raw_get::<LuaValue>(at + 1).map_err(|error| message(&self.shown, &error))?;
+            *score = match number(&value) {
+                Some(value) if (0.0..=MAX_NODE_SCORE as f64).contains(&value) => value.round() as i64,
+                Some(value) => {
+                    return Err(format!("{}: normalize returned {value}, and not 0 to {MAX_NODE_SCORE}", self.shown));
+                }
+                None => return Err(self.not_a_number("normalize", &value)),
+            };
+        }
+        Ok(())
     }
 
     /// Returns the pod's place in the queue: the lowest is first.

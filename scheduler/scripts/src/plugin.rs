@@ -135,6 +135,17 @@ impl Score for Script {
             0
         })
     }
+
+    fn normalize(&self, state: &CycleState, pod: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+        if self.failed(state).is_none()
+            && let Err(message) = self.machine.lock().normalize(pod, scores)
+        {
+            self.fail(state, pod, message);
+        }
+        if self.failed(state).is_some() {
+            scores.fill(0); // Reserve rejects the pod
+        }
+    }
 }
 
 impl Reserve for Script {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::machine::Machine;
 use scheduler_plugins::fixture::{Objects, TestCluster, info, node, pod, registry};
+use scheduling_framework::CycleState;
 use scheduling_framework::assembly::assemble;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::script::ScriptLimits;
@@ -153,6 +154,40 @@ fn scores_and_ranks_are_numbers_in_their_range() {
 }
 
 #[test]
+fn a_script_scales_its_scores_over_all_nodes() {
+    let normalize = |statement: &str| {
+        let source = format!("function score() return 0 end function normalize(pod, scores) {statement} end");
+        let mut scores = [-40, 10, 60];
+        machine(&source).normalize(&a_pod(), &mut scores).map(|()| scores)
+    };
+    for (statement, expected) in [
+        ("for at, score in scores do scores[at] = score + 40 end return scores", Ok([0, 50, 100])),
+        ("return {0, 49.5, 100}", Ok([0, 50, 100])),
+        ("return {0, 1}", Err("p.luau: normalize returned 2 scores for 3 nodes")),
+        ("return {0, 'x', 1}", Err("p.luau: normalize returned a string, and not a number")),
+        ("return scores", Err("p.luau: normalize returned -40, and not 0 to 100")),
+        ("return {0, 0/0, 1}", Err("p.luau: normalize returned NaN, and not 0 to 100")),
+        ("", Err("p.luau: normalize returned a nil, and not a table")),
+        ("while true do end", Err("p.luau:1: took more than 10000 steps")),
+    ] {
+        assert_eq!(normalize(statement), expected.map_err(str::to_owned), "{statement}");
+    }
+    let mut raw =
+        machine("function score(pod, node) return -1e9 end function normalize(pod, scores) return scores end");
+    assert_eq!(raw.score(&a_pod(), &one_node()), Ok(-1_000_000_000));
+    // In a cycle the best node of a range that no node fills gets all points.
+    let best = "function score(pod, node) return if node.name == 'b' then -1000 else -5000 end
+    function normalize(pod, scores) for at, score in scores do scores[at] = (score + 5000) / 40 end return scores end";
+    assert_eq!(cluster(best).schedule(pod("web-1", "1", json!({}))), "web-1 -> b");
+    let broken = "function score() return 1e6 end function normalize(pod, scores) return {} end";
+    let (mut failed, pod) = (cluster(broken), info(pod("web-1", "1", json!({}))));
+    let mut state = CycleState::default();
+    let decision = failed.decide(&pod, &mut state).unwrap();
+    let reserved = failed.profile.run_reserve(&mut state, &pod, &decision.node).unwrap_err();
+    assert_eq!(reserved.reasons, ["p.luau: normalize returned 0 scores for 3 nodes".replace("p.luau", "source")]);
+}
+
+#[test]
 fn a_bad_script_is_refused_with_line_and_column() {
     for (source, expected) in [
         ("function score(pod)\n  x = = 3\nend", "p.luau:2:7: Expected identifier when parsing expression, got '='"),
@@ -161,6 +196,7 @@ fn a_bad_script_is_refused_with_line_and_column() {
         ("local x = pod.labels.app", "p.luau:1: attempt to index nil with 'labels'"),
         ("while true do end", "p.luau:1: took more than 10000 steps"),
         ("score = 5", "p.luau: score is a number, and not a function"),
+        ("function normalize() end function rank() end", "p.luau: defines normalize, but no score"),
         ("function scores() end", "p.luau: defines none of the functions filter, score and rank"),
         ("", "p.luau: defines none of the functions filter, score and rank"),
     ] {
@@ -345,6 +381,12 @@ fn the_example_policies_do_what_they_say() {
     assert_eq!(teams.schedule(with("red-1", "1", json!({"team": "red"}))), "red-1 -> c");
     let half = "red-2: 0/3 nodes are available: 3 the team has half of the node.";
     assert_eq!(teams.schedule(with("red-2", "1500m", json!({"team": "red"}))), half);
+
+    let mut emptiest = example("emptiest-first");
+    for node in ["a", "c"] {
+        emptiest.place(pod(&format!("on-{node}"), "1", json!({})), node);
+    }
+    assert_eq!(emptiest.schedule(pod("next", "1", json!({}))), "next -> b");
 
     let first = example("small-first").profile.queue_sort.unwrap();
     let rank = |priority: i32, cpu: &str| first.rank(&info(pod("p", cpu, json!({"priority": priority}))));
