@@ -2,6 +2,7 @@
 
 use component_base_testing::test_needs;
 use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Installs a program from its Debian package, if it is missing and `ORRERY_TESTS=all` is set.
@@ -36,6 +37,20 @@ pub fn install_package(package: &str) {
         let mut command = Command::new("apt-get");
         succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
     }
+}
+
+/// Returns the interpreter of a virtual environment in a folder, in which a module can be imported. If it cannot, makes the environment
+/// and lets pip install with these arguments.
+pub fn python(home: &Path, module: &str, install: &[&str]) -> PathBuf {
+    let python = home.join("bin/python");
+    if !succeeds(Command::new(&python).args(["-c", &format!("import {module}")])) {
+        if !succeeds(Command::new("python3").args(["-m", "venv"]).arg(home)) {
+            install_package("python3-venv");
+            must(Command::new("python3").args(["-m", "venv"]).arg(home));
+        }
+        must(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(install));
+    }
+    python
 }
 
 /// Returns true if a command starts and succeeds.

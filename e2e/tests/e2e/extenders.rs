@@ -4,7 +4,7 @@ use crate::program;
 use component_base_testing::test_needs;
 use e2e::kubectl::Kubectl;
 use e2e::processes::{Cluster, Start, free_ports};
-use e2e::programs::{install_package, must, succeeds};
+use e2e::programs;
 use e2e::store::Store;
 use e2e::wait;
 use serde_json::{Value, json};
@@ -20,15 +20,7 @@ const ITS_PORT: &str = "port=8888";
 /// Returns an interpreter with the package, installed once as the lab's page says.
 fn interpreter() -> PathBuf {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("orrery-policies");
-    let python = home.join("bin/python");
-    if !succeeds(Command::new(&python).args(["-c", "import orrery_policies"])) {
-        if !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
-            install_package("python3-venv");
-            must(Command::new("python3").args(["-m", "venv"]).arg(&home));
-        }
-        must(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-e", PACKAGE]));
-    }
-    python
+    programs::python(&home, "orrery_policies", &["-e", PACKAGE])
 }
 
 /// A policy that runs until it is dropped.

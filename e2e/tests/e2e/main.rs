@@ -41,6 +41,7 @@ mod housekeeping;
 mod kube_rs;
 mod kubectl_output;
 mod least_privilege;
+mod learning;
 mod lifecycle;
 mod node_behaviour;
 mod node_bootstrap;

@@ -2,7 +2,7 @@
 
 use crate::cluster;
 use component_base_testing::test_needs;
-use e2e::programs::{install_package, must, succeeds};
+use e2e::programs::{self, must};
 use e2e::store::Store;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,15 +15,7 @@ fn interpreter() -> PathBuf {
     // The folder's name is the requirement, so that another release of the client gets its own environment.
     let wanted = std::fs::read_to_string(&requirements).unwrap();
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(wanted.trim());
-    let python = home.join("bin/python");
-    if !succeeds(Command::new(&python).args(["-c", "import kubernetes"])) {
-        if !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
-            install_package("python3-venv");
-            must(Command::new("python3").args(["-m", "venv"]).arg(&home));
-        }
-        must(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement", &requirements]));
-    }
-    python
+    programs::python(&home, "kubernetes", &["--requirement", &requirements])
 }
 
 #[test]

@@ -1,23 +1,17 @@
 //! Runs one cell of a study and writes its files. The manifest is written last, so a cell with one has finished.
 
-use crate::sim::policy;
+use crate::sim::prepared::Prepared;
+use crate::sim::recorder::Recorder;
 use crate::sim::results::{Finished, MANIFEST, RECORDS};
 use crate::sim::study_file::StudyFile;
 use clap::Args;
-use component_base::rng::Random;
 use component_base::tls;
-use experiments::cluster::{self, Machine};
-use experiments::manifest::{self, Manifest};
+use experiments::manifest::Manifest;
 use experiments::metrics;
 use experiments::output;
-use experiments::record::{Event, Record};
-use experiments::sources;
-use experiments::study::{Cell, Depth, Seeds};
-use experiments::workload::{self, Arrival};
-use kubelet_sim::template::NodeTemplate;
-use serde_json::Value;
-use simulator::trial::{self, Audience, Happening, Progress, Setup, Submission};
-use std::collections::BTreeMap;
+use experiments::record::Record;
+use experiments::study::{Cell, Seeds};
+use simulator::trial::{self, Audience, Happening, Progress};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -38,124 +32,39 @@ pub struct Options {
     pub seeds: Option<Seeds>,
 }
 
-/// What a cell is made of.
-pub struct Prepared {
-    machines: Vec<Machine>,
-    arrivals: Vec<Arrival>,
-    configuration: Option<Value>,
-    manifest: Manifest,
-}
-
-impl Prepared {
-    /// Reads and draws everything. All policies meet the same pods under the same seed.
-    pub fn new(file: &StudyFile, cell: &Cell<'_>) -> Result<Self, Vec<String>> {
-        let lines = |problems: Vec<experiments::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let machines = cluster::machines(cell.cluster, &file.files, &cell.cluster.name).map_err(lines)?;
-        let random = Random::from_seed(cell.seed, &format!("workload/{}", cell.workload.name));
-        let mut draw = || random.u64();
-        let drawn = workload::arrivals(cell.workload, &file.files, &mut draw, &cell.workload.name);
-        let arrivals = drawn.map_err(lines)?;
-        let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
-        let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals);
-        let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, configuration.as_ref());
-        Ok(Self { machines, arrivals, configuration, manifest })
-    }
-}
-
 /// True if the results have this very cell. Its nodes and pods are drawn only if there is a manifest to compare with.
 pub fn is_finished(file: &StudyFile, cell: &Cell<'_>, out: &Path) -> Result<bool, Vec<String>> {
     let Ok(finished) = Finished::open(out.join(cell.to_string())) else { return Ok(false) };
     Ok(Prepared::new(file, cell)?.manifest.is_same_run(&finished.manifest))
 }
 
-/// Runs a cell. Progress goes to standard output, for the process that has started this one.
-pub fn run(options: &Options) -> Result<String, Vec<String>> {
-    // A component that panics would leave a cluster that is not whole.
+/// Ends the process when a component panics, because that would leave a cluster that is not whole.
+pub fn end_at_a_panic() {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("error: {}", panic.to_string().replace('\n', "; "));
         process::exit(1);
     }));
+}
+
+/// Runs a cell. Progress goes to standard output, for the process that has started this one.
+pub fn run(options: &Options) -> Result<String, Vec<String>> {
+    end_at_a_panic();
     tls::install_provider();
     let file = StudyFile::read(&options.study, options.seeds.clone())?;
     let cell = file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
     let prepared = Prepared::new(&file, &cell)?;
     let folder = options.out.join(cell.to_string());
-    let records = play(&file, &cell, &prepared)?;
-    write(&folder, prepared.manifest, &records, file.sample_every()).map_err(|error| vec![error])?;
+    let (setup, submissions) = prepared.trial(&file, &cell)?;
+    let mut recorder = Recorder::new(&prepared);
+    trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
+    write(&folder, prepared.manifest, &recorder.records, file.sample_every()).map_err(|error| vec![error])?;
     Ok(String::new())
 }
 
-fn play(file: &StudyFile, cell: &Cell<'_>, prepared: &Prepared) -> Result<Vec<Record>, Vec<String>> {
-    let templates: Result<Vec<NodeTemplate>, Vec<String>> = prepared.machines.iter().map(template).collect();
-    let faults = cell.faults;
-    let failures = faults.map(policy::failures).transpose()?.unwrap_or_default();
-    let depth = match file.study.depth {
-        Depth::Full => trial::Depth::Full,
-        Depth::Scheduler => trial::Depth::Scheduler,
-    };
-    let setup = Setup {
-        seed: cell.seed,
-        depth,
-        templates: templates?,
-        scheduler: policy::settings(prepared.configuration.as_ref())?,
-        failures,
-        api_delay: faults.and_then(|faults| faults.api_delay.as_ref()).map_or(Duration::ZERO, |span| span.duration),
-        image_pull: faults.and_then(|faults| faults.image_pull.as_ref()).map(|span| span.duration),
-        until: file.study.until.as_ref().map(|span| span.duration),
-    };
-    let submission = |arrival: &Arrival| -> Result<Submission, Vec<String>> {
-        let pod = serde_json::to_value(&arrival.pod).map_err(|error| vec![error.to_string()])?;
-        Ok(Submission { at: arrival.at, pod })
-    };
-    let submissions: Vec<Submission> = prepared.arrivals.iter().map(submission).collect::<Result<_, _>>()?;
-    let mut recorder = Recorder::new(prepared);
-    trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
-    Ok(recorder.records)
-}
-
-fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
-    let read = NodeTemplate::read(&machine.template());
-    read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
-}
-
-/// Turns happenings into records.
-struct Recorder {
-    nodes: BTreeMap<String, Event>,
-    pods: BTreeMap<String, Event>,
-    records: Vec<Record>,
-}
-
-impl Recorder {
-    fn new(prepared: &Prepared) -> Self {
-        let created = prepared.arrivals.iter().map(Event::from).filter_map(|event| match &event {
-            Event::PodCreated(created) => Some((created.pod.clone(), event)),
-            _ => None,
-        });
-        let nodes = prepared.machines.iter().map(|machine| (machine.name.clone(), Event::from(machine)));
-        Self { nodes: nodes.collect(), pods: created.collect(), records: Vec::new() }
-    }
-
-    fn event(&self, happening: Happening) -> Option<Event> {
-        Some(match happening {
-            Happening::NodeAdded { node } => self.nodes.get(&node)?.clone(),
-            Happening::NodeRemoved { node } => Event::NodeRemoved { node },
-            // A pod that no user of the workload has created is none of the study.
-            Happening::PodCreated { pod } => self.pods.get(&pod)?.clone(),
-            Happening::AttemptFailed { pod, reason } => Event::AttemptFailed { pod, reason },
-            Happening::PodScheduled { pod, node, gpus } => Event::PodScheduled { pod, node, gpus },
-            Happening::PodStarted { pod } => Event::PodStarted { pod },
-            Happening::PodFinished { pod, succeeded } => Event::PodFinished { pod, succeeded },
-            Happening::PodPreempted { pod } => Event::PodPreempted { pod, by: String::new() },
-            Happening::PodEvicted { pod, reason } => Event::PodEvicted { pod, reason },
-            Happening::PodDeleted { pod } => Event::PodDeleted { pod },
-            Happening::Ended => Event::Ended,
-        })
-    }
-}
-
+/// Reports progress to the process that has started this one.
 impl Audience for Recorder {
     fn happened(&mut self, at: Duration, happening: Happening) {
-        self.records.extend(self.event(happening).map(|event| Record::new(at, event)));
+        self.note(at, happening);
     }
 
     fn progress(&mut self, progress: Progress) {

@@ -5,12 +5,15 @@
 
 pub mod study_file;
 pub mod policy;
+pub mod prepared;
+pub mod recorder;
 pub mod cell;
 pub mod results;
 pub mod compare;
 pub mod run;
 pub mod import;
 pub mod explore;
+pub mod step;
 
 use clap::{Args, Subcommand};
 use component_base::lifecycle::run_main;
@@ -48,6 +51,9 @@ pub enum Command {
     Explore(explore::Options),
     /// Shrink a scenario that breaks a promise
     Minimise(explore::minimise::Options),
+    /// Let another program decide where the pods of a study go, one by one; the package orrery_gym does
+    #[command(after_help = "docs/experiments.md describes what goes over standard input and output.")]
+    Step(step::Options),
     /// Write the JSON Schema of studies
     Schema,
     /// Run one cell of a study; `run` starts a process for each
@@ -69,6 +75,7 @@ pub fn main(options: Options) -> ExitCode {
         Command::Compare(options) => ended(compare::run(&options)),
         Command::Check { study } => ended(check(&study)),
         Command::Import(options) => ended(import::run(&options)),
+        Command::Step(options) => ended(step::run(&options)),
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
         Command::Cell(options) => ended(cell::run(&options)),
         Command::Explore(options) => ended(explore::run(&options)),

@@ -3,7 +3,7 @@
 //!
 //! The modules stand in reading order. `study` says what to run. `cluster` and `workload` turn its words into nodes and pods,
 //! which an engine runs; `recording` makes a workload of what a real cluster did. The engine writes a `record` for each thing that happens. `metrics` computes numbers from records
-//! alone, `compare` says which differences between policies are real, and `output` writes the files of a run.
+//! alone, `learning` has what an agent observes and is rewarded for, `compare` says which differences between policies are real, and `output` writes the files of a run.
 
 pub mod problem;
 pub mod units;
@@ -22,6 +22,7 @@ pub mod record;
 pub mod manifest;
 pub mod statistics;
 pub mod metrics;
+pub mod learning;
 pub mod compare;
 pub mod output;
 

@@ -2,7 +2,7 @@
 
 pub mod fragmentation;
 pub mod rows;
-mod replay;
+pub(crate) mod replay;
 mod fairness;
 #[cfg(test)]
 mod tests;

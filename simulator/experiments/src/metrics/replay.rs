@@ -47,9 +47,14 @@ pub struct Integrals {
     pub allocatable: BTreeMap<&'static str, f64>,
     pub allocated: BTreeMap<&'static str, f64>,
     pub running: BTreeMap<&'static str, f64>,
+    /// Share of each resource that is allocated, times seconds.
+    pub allocated_share: BTreeMap<&'static str, f64>,
     pub fragment: f64,
     pub energy_j: f64,
     pub price: f64,
+    /// Pods that wait, and pods that are bound, times seconds.
+    pub pending_s: f64,
+    pub bound_s: f64,
     /// Largest values that were seen.
     pub peak_allocation: BTreeMap<&'static str, f64>,
     pub peak_allocatable: Amounts,
@@ -86,13 +91,18 @@ fn amount_of(amounts: &Amounts, resource: &str) -> f64 {
 }
 
 impl Replay {
+    /// Begins without a record. The pods are those of the whole run, because fragmentation is that for its workload.
+    pub fn of_workload<'p>(pods: impl Iterator<Item = &'p PodCreated>) -> Self {
+        Self { popularity: fragmentation::popularity(pods), ..Self::default() }
+    }
+
     /// Reads all records. Samples are taken at 0, `sample_every_us`, twice that, …, with all records until then.
     pub fn run(records: &[Record], sample_every_us: u64) -> Self {
         let created = records.iter().filter_map(|record| match &record.event {
             Event::PodCreated(pod) => Some(pod),
             _ => None,
         });
-        let mut replay = Self { popularity: fragmentation::popularity(created), ..Self::default() };
+        let mut replay = Self::of_workload(created);
         let mut next_sample_us = 0;
         for record in records {
             while next_sample_us < record.at_us {
@@ -114,7 +124,7 @@ impl Replay {
     }
 
     /// Lets time go on: adds what was true until now to the integrals.
-    fn advance(&mut self, to_us: u64) {
+    pub fn advance(&mut self, to_us: u64) {
         let passed_s = seconds(to_us.saturating_sub(self.now_us));
         self.now_us = self.now_us.max(to_us);
         if passed_s == 0.0 {
@@ -130,11 +140,14 @@ impl Replay {
             if allocatable > 0.0 {
                 let peak = integrals.peak_allocation.entry(resource).or_default();
                 *peak = peak.max(allocated / allocatable);
+                *integrals.allocated_share.entry(resource).or_default() += allocated / allocatable * passed_s;
             }
         }
         integrals.fragment += totals.fragment * passed_s;
         integrals.energy_j += totals.power_w * passed_s;
         integrals.price += totals.price_per_hour * passed_s / 3600.0;
+        integrals.pending_s += self.pending as f64 * passed_s;
+        integrals.bound_s += self.bound as f64 * passed_s;
     }
 
     fn sample(&mut self) {
@@ -162,7 +175,7 @@ impl Replay {
         }
     }
 
-    fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &Record) {
         let at_us = record.at_us;
         match &record.event {
             Event::NodeAdded(node) => self.add_node(node),
@@ -203,6 +216,26 @@ impl Replay {
             }
             Event::Ended => {}
         }
+    }
+
+    /// Returns the number of pods that wait.
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Returns the mean share of the measured resources of a node that its pods request. A resource that the node lacks does not
+    /// count.
+    pub fn allocated_share(&self, node: &str) -> f64 {
+        let Some(node) = self.nodes.get(node) else { return 0.0 };
+        let share = |resource: &str| {
+            let allocatable = match resource {
+                GPUS => f64::from(node.added.gpu_count) * 1000.0,
+                _ => amount_of(&node.added.allocatable, resource),
+            };
+            (allocatable > 0.0).then(|| amount_of(&node.allocated, resource) / allocatable)
+        };
+        let shares: Vec<f64> = MEASURED.into_iter().filter_map(share).collect();
+        if shares.is_empty() { 0.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
     }
 
     fn add_node(&mut self, added: &NodeAdded) {
@@ -294,7 +327,7 @@ impl Replay {
     }
 
     /// The pod gives back what it has, and waits again.
-    fn lose(&mut self, pod: &str, note: impl FnOnce(&mut PodRow)) {
+    pub fn lose(&mut self, pod: &str, note: impl FnOnce(&mut PodRow)) {
         self.release(pod);
         let Some(row) = self.pods.get_mut(pod) else { return };
         note(row);

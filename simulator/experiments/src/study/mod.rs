@@ -3,6 +3,7 @@
 
 pub mod values;
 pub mod schema;
+pub mod reward;
 mod cells;
 mod read;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 
 pub use cells::Cell;
 pub use read::read;
+pub use reward::{Reward, Term};
 pub use values::{Amount, Rate, Span};
 
 use schemars::JsonSchema;
@@ -56,6 +58,9 @@ pub struct Study {
     /// Metrics of the report, by name; all if empty.
     #[serde(default)]
     pub metrics: Vec<String>,
+    /// Reward of an agent that learns, a sum of weighted parts. Without any it is `pending` with weight -1.
+    #[serde(default)]
+    pub reward: Vec<Reward>,
 }
 
 /// Depth of a simulation.

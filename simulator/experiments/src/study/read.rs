@@ -50,8 +50,13 @@ impl Check {
             self.report("sampleEvery", "must be greater than zero");
         }
         for (index, metric) in study.metrics.iter().enumerate() {
-            if !NAMES.iter().any(|(name, _, _)| name == metric) {
-                self.report(format!("metrics[{index}]"), format!("unknown metric {metric:?}"));
+            self.metric(format!("metrics[{index}]"), metric);
+        }
+        for (index, part) in study.reward.iter().enumerate() {
+            let path = format!("reward[{index}]");
+            self.one_of(&path, &[("term", part.term.is_some()), ("metric", part.metric.is_some())]);
+            if let Some(metric) = &part.metric {
+                self.metric(format!("{path}.metric"), metric);
             }
         }
         self.clusters(study);
@@ -208,6 +213,12 @@ impl Check {
         );
         self.not_negative(format!("{path}.logNormal.sigma"), of.log_normal.as_ref().map(|log_normal| log_normal.sigma));
         self.positive(format!("{path}.pareto.alpha"), of.pareto.as_ref().map(|pareto| pareto.alpha));
+    }
+
+    fn metric(&mut self, path: String, metric: &str) {
+        if !NAMES.iter().any(|(name, _, _)| *name == metric) {
+            self.report(path, format!("unknown metric {metric:?}"));
+        }
     }
 
     fn one_of(&mut self, path: &str, fields: &[(&str, bool)]) {

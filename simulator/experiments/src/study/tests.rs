@@ -26,12 +26,14 @@ fn the_example_is_valid() {
 #[test]
 fn the_comments_of_the_example_are_valid_too() {
     let is_word = |line: &&str| {
-        line.starts_with("# ") && !["# - ", "#   ", "# faults:", "# until:"].iter().any(|start| line.starts_with(start))
+        line.starts_with("# ")
+            && !["# - ", "#   ", "# faults:", "# reward:", "# until:"].iter().any(|start| line.starts_with(start))
     };
     let lines = EXAMPLE.lines().filter(|line| !is_word(line));
     let uncommented: String = lines.map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
     let study = read(&uncommented).unwrap();
     assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (3, 4, 3, 2));
+    assert_eq!(study.reward.len(), 2);
 }
 
 #[test]
@@ -79,6 +81,7 @@ apiVersion: v1
 kind: Study
 name: Bad Name
 metrics: [jct.mean, happiness]
+reward: [{term: pending, metric: jct.mean, weight: 1}, {metric: happiness, weight: 1}, {weight: 1}]
 clusters:
 - name: c
 - name: c
@@ -97,6 +100,9 @@ policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
         name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
         clusters[1].name: Duplicate value: "c"
         metrics[1]: unknown metric "happiness"
+        reward[0]: must have exactly one of term, metric
+        reward[1].metric: unknown metric "happiness"
+        reward[2]: must have exactly one of term, metric
         clusters[0]: must have exactly one of nodes, openbNodes, kubectlNodes
         clusters[1]: must have exactly one of nodes, openbNodes, kubectlNodes
         clusters[1].nodes[0].taints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute

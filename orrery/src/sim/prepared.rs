@@ -1,0 +1,70 @@
+//! `Prepared`: the nodes and pods of a cell, and the trial that they make.
+
+use crate::sim::policy;
+use crate::sim::study_file::StudyFile;
+use component_base::rng::Random;
+use experiments::cluster::{self, Machine};
+use experiments::manifest::{self, Manifest};
+use experiments::sources;
+use experiments::study::{Cell, Depth};
+use experiments::workload::{self, Arrival};
+use kubelet_sim::template::NodeTemplate;
+use serde_json::Value;
+use simulator::trial::{self, Setup, Submission};
+use std::time::Duration;
+
+/// What a cell is made of.
+pub struct Prepared {
+    pub machines: Vec<Machine>,
+    pub arrivals: Vec<Arrival>,
+    configuration: Option<Value>,
+    pub manifest: Manifest,
+}
+
+impl Prepared {
+    /// Reads and draws everything. All policies meet the same pods under the same seed.
+    pub fn new(file: &StudyFile, cell: &Cell<'_>) -> Result<Self, Vec<String>> {
+        let lines = |problems: Vec<experiments::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let machines = cluster::machines(cell.cluster, &file.files, &cell.cluster.name).map_err(lines)?;
+        let random = Random::from_seed(cell.seed, &format!("workload/{}", cell.workload.name));
+        let mut draw = || random.u64();
+        let drawn = workload::arrivals(cell.workload, &file.files, &mut draw, &cell.workload.name);
+        let arrivals = drawn.map_err(lines)?;
+        let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
+        let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals);
+        let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, configuration.as_ref());
+        Ok(Self { machines, arrivals, configuration, manifest })
+    }
+
+    /// Returns the trial of the cell.
+    pub fn trial(&self, file: &StudyFile, cell: &Cell<'_>) -> Result<(Setup, Vec<Submission>), Vec<String>> {
+        let templates: Result<Vec<NodeTemplate>, Vec<String>> = self.machines.iter().map(template).collect();
+        let faults = cell.faults;
+        let failures = faults.map(policy::failures).transpose()?.unwrap_or_default();
+        let depth = match file.study.depth {
+            Depth::Full => trial::Depth::Full,
+            Depth::Scheduler => trial::Depth::Scheduler,
+        };
+        let setup = Setup {
+            seed: cell.seed,
+            depth,
+            templates: templates?,
+            scheduler: policy::settings(self.configuration.as_ref())?,
+            failures,
+            api_delay: faults.and_then(|faults| faults.api_delay.as_ref()).map_or(Duration::ZERO, |span| span.duration),
+            image_pull: faults.and_then(|faults| faults.image_pull.as_ref()).map(|span| span.duration),
+            until: file.study.until.as_ref().map(|span| span.duration),
+        };
+        let submission = |arrival: &Arrival| -> Result<Submission, Vec<String>> {
+            let pod = serde_json::to_value(&arrival.pod).map_err(|error| vec![error.to_string()])?;
+            Ok(Submission { at: arrival.at, pod })
+        };
+        let submissions: Result<Vec<Submission>, Vec<String>> = self.arrivals.iter().map(submission).collect();
+        Ok((setup, submissions?))
+    }
+}
+
+fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
+    let read = NodeTemplate::read(&machine.template());
+    read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
+}

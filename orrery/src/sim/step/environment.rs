@@ -1,0 +1,189 @@
+//! `Environment`: an episode of one cell, stepped from decision to decision.
+
+use super::request::Command;
+use crate::sim::prepared::Prepared;
+use crate::sim::recorder::Recorder;
+use crate::sim::study_file::StudyFile;
+use component_helpers::scheduling::requests;
+use experiments::learning::layout::{Layout, NodeState, Outcome, PodState};
+use experiments::learning::ledger::{Answer, Ledger};
+use experiments::metrics::{self, Values};
+use experiments::record::Record;
+use experiments::study::Cell;
+use experiments::units::micros_of;
+use proto::kinds::api::core::v1::Pod;
+use serde_json::{Value, json};
+use simulator::trial::{Audience, Decision, Happening, Progress, Stepper};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What all environments of a process have in common.
+pub struct Scene<'s> {
+    file: &'s StudyFile,
+    cell: Cell<'s>,
+    layout: Layout,
+}
+
+impl<'s> Scene<'s> {
+    pub fn new(file: &'s StudyFile, cell: Cell<'s>) -> Result<Self, Vec<String>> {
+        // A seed changes the pods, and no node.
+        let layout = Layout::new(&Prepared::new(file, &cell)?.machines);
+        Ok(Self { file, cell, layout })
+    }
+
+    pub fn description(&self, environments: usize) -> Value {
+        let mut description = self.layout.description();
+        description["environments"] = json!(environments);
+        description["study"] = json!(self.file.study.name);
+        description
+    }
+}
+
+/// One episode after another. Before the first one it has ended.
+#[derive(Default)]
+pub struct Environment {
+    episode: Option<Episode>,
+}
+
+impl Environment {
+    pub fn obey(&mut self, scene: &Scene<'_>, command: Command) -> Result<(), Vec<String>> {
+        match (command, &mut self.episode) {
+            (Command::Reset(seed), _) => self.episode = Some(Episode::begin(scene, seed)?),
+            (Command::Step(action), Some(episode)) => episode.step(scene, action).map_err(|why| vec![why])?,
+            (Command::Step(_), None) => return Err(vec!["an environment was stepped before its reset".to_owned()]),
+            (Command::Skip, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Appends the block of the present state.
+    pub fn write(&self, scene: &Scene<'_>, to: &mut Vec<u8>) {
+        match &self.episode {
+            Some(episode) => episode.write(&scene.layout, to),
+            None => scene.layout.write_end(to, Outcome::default(), &Values::new()),
+        }
+    }
+}
+
+/// The happenings of a trial, which the stepper and its episode share.
+#[derive(Clone)]
+struct Notes(Rc<RefCell<Recorder>>);
+
+impl Audience for Notes {
+    fn happened(&mut self, at: Duration, happening: Happening) {
+        self.0.borrow_mut().note(at, happening);
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
+struct Episode {
+    stepper: Stepper,
+    notes: Notes,
+    ledger: Ledger,
+    /// Records that the ledger has read.
+    read: usize,
+    decision: Option<Decision>,
+    outcome: Outcome,
+    until: Option<Duration>,
+    metrics: Values,
+}
+
+impl Episode {
+    /// Goes on to the first decision.
+    fn begin(scene: &Scene<'_>, seed: u64) -> Result<Self, Vec<String>> {
+        let cell = Cell { seed, ..scene.cell };
+        let prepared = Prepared::new(scene.file, &cell)?;
+        let (setup, submissions) = prepared.trial(scene.file, &cell)?;
+        let recorder = Recorder::new(&prepared);
+        let ledger = Ledger::new(recorder.pods().clone(), &scene.file.study.reward);
+        let notes = Notes(Rc::new(RefCell::new(recorder)));
+        let mut episode = Self {
+            until: setup.until,
+            stepper: Stepper::new(setup, submissions, notes.clone()),
+            notes,
+            ledger,
+            read: 0,
+            decision: None,
+            outcome: Outcome::default(),
+            metrics: Values::new(),
+        };
+        episode.go_on().map_err(|why| vec![why])?;
+        // What came before the first decision rewards nobody.
+        episode.outcome.reward = 0.0;
+        Ok(episode)
+    }
+
+    /// Answers the decision, and goes on to the next one. After the end it stays there.
+    fn step(&mut self, scene: &Scene<'_>, action: i64) -> Result<(), String> {
+        let Some(decision) = self.decision.take() else {
+            self.outcome.reward = 0.0;
+            return Ok(());
+        };
+        let names = scene.layout.nodes();
+        let wanted = usize::try_from(action).ok().filter(|action| *action <= names.len());
+        let wanted = wanted.ok_or_else(|| format!("action {action}: must be between 0 and {}", names.len()))?;
+        let answer = match names.get(wanted).map(String::as_str) {
+            None => Answer::Wait,
+            Some(node) if decision.feasible.iter().any(|at| decision.nodes[*at].name() == node) => Answer::Node(node),
+            Some(_) => Answer::Invalid,
+        };
+        let chosen = match answer {
+            Answer::Node(node) => Some(node),
+            Answer::Wait | Answer::Invalid => None,
+        };
+        self.stepper.apply(chosen)?;
+        self.ledger.answer(micros_of(decision.at), &key(&decision.pod), answer);
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Result<(), String> {
+        self.decision = self.stepper.next_decision()?;
+        let recorder = self.notes.0.borrow();
+        recorder.records[self.read..].iter().for_each(|record: &Record| self.ledger.record(record));
+        self.read = recorder.records.len();
+        let at = self.decision.as_ref().map_or(self.stepper.took(), |decision| decision.at);
+        if let Some(decision) = &self.decision {
+            self.ledger.ask(micros_of(at), &key(&decision.pod));
+        }
+        let mut reward = self.ledger.settle(micros_of(at));
+        let (mut is_terminated, mut is_truncated) = (false, false);
+        if self.decision.is_none() {
+            self.metrics = metrics::summarise(&recorder.records, Duration::MAX).values;
+            reward += self.ledger.at_end(&self.metrics);
+            is_truncated = self.until.is_some_and(|until| at >= until);
+            is_terminated = !is_truncated;
+        }
+        let pending = self.ledger.pending();
+        self.outcome = Outcome { reward, is_terminated, is_truncated, time_s: at.as_secs_f64(), pending };
+        Ok(())
+    }
+
+    fn write(&self, layout: &Layout, to: &mut Vec<u8>) {
+        let Some(decision) = &self.decision else {
+            return layout.write_end(to, self.outcome, &self.metrics);
+        };
+        let mut fits = vec![false; decision.nodes.len()];
+        decision.feasible.iter().for_each(|at| fits[*at] = true);
+        let nodes = decision.nodes.iter().enumerate().map(|(index, node)| NodeState {
+            name: node.name(),
+            allocatable: &node.allocatable,
+            requested: &node.requested,
+            is_feasible: fits[index],
+        });
+        let requests = requests::scheduling_requests(&decision.pod);
+        let pod = PodState {
+            requests: &requests,
+            priority: decision.pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default(),
+            waited_s: self.ledger.age_s(&key(&decision.pod), micros_of(decision.at)),
+        };
+        layout.write_decision(to, self.outcome, nodes, pod);
+    }
+}
+
+/// Returns the name of a pod as records have it.
+fn key(pod: &Pod) -> String {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default())
+}
