@@ -15,10 +15,12 @@ mod stage;
 mod chooser;
 mod alone;
 mod stepper;
+mod replay;
 
 pub use chooser::Decision;
 pub use modelled_api::unmodelled;
 pub use observed::Happening;
+pub use replay::Replay;
 pub use setup::{Depth, Setup, Submission};
 pub use stepper::Stepper;
 
@@ -30,6 +32,7 @@ use component_base::env::Env;
 use observed::Observer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
+use replay::Onlooker;
 use serde_json::{Value, json};
 use setup::PRIORITY_CLASS;
 use stage::Stage;
@@ -66,15 +69,24 @@ pub trait Audience {
 /// Runs a trial until its last pod has finished, until nothing goes on any more, or until the time of the setup. Returns
 /// the virtual time that it took, or why it could not run.
 pub fn run(setup: Setup, submissions: Vec<Submission>, audience: &mut impl Audience) -> Result<Duration, String> {
-    in_virtual_time(play(setup, submissions, audience, None))
+    in_virtual_time(play(setup, submissions, audience, Guest::Nobody))
 }
 
-/// Runs a trial inside a runtime with virtual time. With a chooser it is of depth `scheduler`.
+/// Who takes part in a trial from outside.
+enum Guest {
+    Nobody,
+    /// Chooses nodes, in depth `scheduler`.
+    Chooser(Arc<Chooser>),
+    /// Looks at the cluster, in depth `full`. It stays after the trial's end.
+    Onlooker(Arc<Onlooker>),
+}
+
+/// Runs a trial inside a runtime with virtual time.
 async fn play(
     setup: Setup,
     submissions: Vec<Submission>,
     audience: &mut impl Audience,
-    chooser: Option<Arc<Chooser>>,
+    guest: Guest,
 ) -> Result<Duration, String> {
     let env = Env::simulated(setup.seed);
     let namespaces: BTreeSet<String> = submissions.iter().map(|one| namespace(&one.pod).to_owned()).collect();
@@ -83,10 +95,19 @@ async fn play(
             let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
             let mut stage = Stage::raise(&env, setup.clone()).await?;
             stage.prepare(&priorities, &namespaces).await?;
-            let world = stage.watched().await?;
-            Trial::new(&env, &setup, world, submissions).play(audience).await
+            let admin = stage.admin();
+            let mut trial = Trial::new(&env, &setup, stage.watched().await?, submissions);
+            if let Guest::Onlooker(onlooker) = guest {
+                onlooker.begin(trial.began, &env, admin);
+                trial.stays = true;
+            }
+            trial.play(audience).await
         }
         Depth::Scheduler => {
+            let chooser = match guest {
+                Guest::Chooser(chooser) => Some(chooser),
+                Guest::Nobody | Guest::Onlooker(_) => None,
+            };
             let world = SchedulerAlone::raise(&env, &setup, namespaces, chooser.clone()).await?;
             if let Some(chooser) = chooser {
                 chooser.begin(env.now());
@@ -123,6 +144,8 @@ struct Trial<W> {
     last_change: Duration,
     submissions: Vec<Submission>,
     created: usize,
+    /// True if the cluster is looked at after the end.
+    stays: bool,
 }
 
 impl<W: World> Trial<W> {
@@ -137,6 +160,7 @@ impl<W: World> Trial<W> {
             last_change: Duration::ZERO,
             submissions,
             created: 0,
+            stays: false,
         }
     }
 
@@ -178,6 +202,9 @@ impl<W: World> Trial<W> {
         let took = self.elapsed();
         audience.happened(took, Happening::Ended);
         audience.progress(self.progress());
+        if self.stays {
+            return std::future::pending().await;
+        }
         self.world.strike().await;
         Ok(took)
     }

@@ -56,6 +56,7 @@ mod python_client;
 mod quota;
 mod raw_requests;
 mod refrigerator;
+mod replays;
 mod request_trace;
 mod scheduler_profiles;
 mod scheduling;

@@ -14,6 +14,7 @@ pub mod run;
 pub mod import;
 pub mod explore;
 pub mod step;
+pub mod replay;
 
 use clap::{Args, Subcommand};
 use component_base::lifecycle::run_main;
@@ -54,6 +55,8 @@ pub enum Command {
     /// Let another program decide where the pods of a study go, one by one; the package orrery_gym does
     #[command(after_help = "docs/experiments.md describes what goes over standard input and output.")]
     Step(step::Options),
+    /// Open the cluster of a finished cell for kubectl, as it was at a moment
+    Replay(replay::Options),
     /// Write the JSON Schema of studies
     Schema,
     /// Run one cell of a study; `run` starts a process for each
@@ -76,6 +79,10 @@ pub fn main(options: Options) -> ExitCode {
         Command::Check { study } => ended(check(&study)),
         Command::Import(options) => ended(import::run(&options)),
         Command::Step(options) => ended(step::run(&options)),
+        Command::Replay(options) => match replay::read(&options) {
+            Ok(found) => run_main("sim", |env| replay::run(options, found, env)),
+            Err(lines) => ended(Err(lines)),
+        },
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
         Command::Cell(options) => ended(cell::run(&options)),
         Command::Explore(options) => ended(explore::run(&options)),

@@ -17,7 +17,7 @@ const METRICS: &str = "metrics.json";
 /// A cell with a manifest.
 pub struct Finished {
     pub manifest: Manifest,
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 /// Finds the finished cells below a folder, in the order of their paths.

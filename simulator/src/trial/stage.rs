@@ -150,6 +150,11 @@ impl Stage {
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
+    /// Returns a client with every right.
+    pub fn admin(&self) -> Client {
+        self.admin.clone()
+    }
+
     /// Follows what is written below a prefix from now on.
     async fn watch(&self, prefix: &str) -> Result<Watch, String> {
         let now = self.store.current_revision().await.map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@
 
 use super::chooser::{Chooser, Decision};
 use super::setup::{Depth, Setup, Submission};
-use super::{Audience, play};
+use super::{Audience, Guest, play};
 use crate::virtual_runtime;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Stepper {
         let (sender, questions) = mpsc::channel(1);
         let chooser = Arc::new(Chooser::new(sender));
         let setup = Setup { depth: Depth::Scheduler, ..setup };
-        let run: Run = Box::pin(async move { play(setup, submissions, &mut audience, Some(chooser)).await });
+        let run: Run = Box::pin(async move { play(setup, submissions, &mut audience, Guest::Chooser(chooser)).await });
         Self { run: Some(run), runtime: virtual_runtime(), questions, open: None, took: Duration::ZERO }
     }
 
