@@ -51,14 +51,14 @@ class SchedulingVectorEnv(VectorEnv):
         self._ended = np.ones(num_envs, dtype=bool)
 
     def reset(self, *, seed=None, options=None):
-        first = seed if seed is None or isinstance(seed, int) else None
-        super().reset(seed=first)
+        is_one = isinstance(seed, (int, np.integer))
+        super().reset(seed=int(seed) if is_one else None)
         mask = (options or {}).get("reset_mask")
         mask = np.ones(self.num_envs, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
         if seed is None:
             seeds = [None] * self.num_envs
-        elif isinstance(seed, int):
-            seeds = [seed + index for index in range(self.num_envs)]
+        elif is_one:
+            seeds = [int(seed) + index for index in range(self.num_envs)]
         else:
             seeds = list(seed)
             if len(seeds) != self.num_envs:
