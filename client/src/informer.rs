@@ -20,12 +20,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Objects that stay whole in a store that packs objects at rest: a small cluster has no more.
+/// A store of no more objects packs none of those at rest: a small cluster. A larger store keeps none whole, because some whole
+/// ones would lie scattered over the memory that all have left, and the allocator would keep most of it.
 const WHOLE_AT_LEAST: usize = 1_000;
 /// Changes whose objects may be whole: a few hundred megabytes of pods.
 const WHOLE_AT_MOST: usize = 50_000;
 /// How often objects at rest are packed.
-const SWEEP_PERIOD: Duration = Duration::from_secs(30);
+const SWEEP_PERIOD: Duration = Duration::from_secs(15);
 /// Objects that are packed before other tasks have their turn.
 const SWEPT_AT_ONCE: usize = 100;
 
@@ -118,7 +119,7 @@ impl<T: Cached> Informer<T> {
         self.core.store.pack(Whole::at_most(changes), Codec::of::<T>());
     }
 
-    /// Lets the store compress the objects that nobody changes or reads for a minute, where there are more than a thousand. A
+    /// Lets the store compress the objects that nobody changes or reads for half a minute, where there are more than a thousand. A
     /// read by the key or by an index makes an object whole again. This saves memory where very many objects rest, and
     /// costs little where controllers read the same objects again and again. Call it before the informer starts.
     pub fn pack_at_rest(&self) {

@@ -23,8 +23,13 @@ pub(crate) fn prefix(namespace: &str) -> String {
 pub(crate) fn values<T: Cached>(object: &T) -> Vec<String> {
     let metadata = object.metadata();
     let mut value = prefix(metadata.namespace.as_deref().unwrap_or_default());
-    let labels = metadata.labels.iter().flatten();
-    for (position, (key, label)) in labels.enumerate() {
+    append(&mut value, metadata.labels.iter().flatten());
+    vec![value]
+}
+
+/// Appends labels to a value.
+pub fn append<'a>(value: &mut String, labels: impl IntoIterator<Item = (&'a String, &'a String)>) {
+    for (position, (key, label)) in labels.into_iter().enumerate() {
         if position > 0 {
             value.push(BETWEEN_LABELS);
         }
@@ -32,11 +37,10 @@ pub(crate) fn values<T: Cached>(object: &T) -> Vec<String> {
         value.push(BETWEEN_KEY_AND_VALUE);
         value.push_str(label);
     }
-    vec![value]
 }
 
-/// Returns the labels in a value, without the namespace.
-pub(crate) fn parse(set: &str) -> BTreeMap<String, String> {
+/// Returns labels that `append` has written.
+pub fn parse(set: &str) -> BTreeMap<String, String> {
     let labels = set.split(BETWEEN_LABELS).filter_map(|label| label.split_once(BETWEEN_KEY_AND_VALUE));
     labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

@@ -28,7 +28,7 @@ pub mod reflector;
 pub mod store;
 mod staging;
 pub mod cached;
-mod label_sets;
+pub mod label_sets;
 pub mod custom;
 mod managed_fields;
 mod packed;

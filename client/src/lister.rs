@@ -90,6 +90,17 @@ impl<T: Cached> Lister<T> {
         self.store.count(name, value)
     }
 
+    /// Returns the objects with a value in an index that begins with `prefix` and whose rest `wanted` accepts.
+    pub fn by_values(&self, index: &str, prefix: &str, wanted: impl Fn(&str) -> bool) -> Vec<Arc<T>> {
+        self.read(Selection::Accepted { index, prefix, wanted: &wanted })
+    }
+
+    /// Calls a function with the rest of each value in an index that begins with `prefix`, and the number of its objects. No
+    /// object is looked at.
+    pub fn count_by_values(&self, index: &str, prefix: &str, count: impl FnMut(&str, usize)) {
+        self.store.counts(index, prefix, count);
+    }
+
     /// Returns all values in an index.
     pub fn index_values(&self, name: &str) -> Vec<String> {
         self.store.index_values(name)

@@ -21,7 +21,7 @@ pub(crate) type Packed = Arc<[u8]>;
 /// Which objects of a store stay whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole {
-    /// So many stay whole in any case.
+    /// A store of no more objects packs none.
     pub least: usize,
     /// The objects of all changes before so many, the last ones, are packed at once.
     pub most: usize,

@@ -75,6 +75,12 @@ impl Index {
         self.remove_values(key, &(self.values)(object));
     }
 
+    /// Returns the values that begin with `prefix`, with their keys.
+    fn values_with<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a String, &'a BTreeSet<Arc<str>>)> {
+        let from = self.entries.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.take_while(move |(value, _)| value.starts_with(prefix))
+    }
+
     /// Replaces an object by another of the same key. Most changes leave the values as they are.
     fn replace(&mut self, key: &Arc<str>, old: &dyn AnyCached, new: &dyn AnyCached) {
         let (before, after) = ((self.values)(old), (self.values)(new));
@@ -226,12 +232,12 @@ impl Store {
         }
     }
 
-    /// Begins a sweep. Returns the number of changes to look at, beside those whose objects stay whole in any case.
+    /// Begins a sweep. Returns the number of changes to look at: none in a store of few objects.
     pub(crate) fn begin_sweep(&self) -> usize {
         let least = self.packing.get().map_or(usize::MAX, |packing| packing.whole.least);
         let mut contents = self.contents.write();
         contents.sweeps += 1;
-        contents.recent.len().saturating_sub(least)
+        if contents.objects.len() > least { contents.recent.len() } else { 0 }
     }
 
     /// Looks at so many changes, oldest first. Packs the objects that were not used since the sweep before this one.
@@ -429,9 +435,8 @@ impl Store {
                 contents.index(index).entries.get(value).into_iter().flatten().filter_map(used).collect()
             }
             Selection::Accepted { index, prefix, wanted } => {
-                let from = contents.index(index).entries.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-                let values = from.take_while(|(value, _)| value.starts_with(prefix));
-                let accepted = values.filter(|(value, _)| wanted(&value[prefix.len()..]));
+                let accepted =
+                    contents.index(index).values_with(prefix).filter(|(value, _)| wanted(&value[prefix.len()..]));
                 let keys: BTreeSet<&Arc<str>> = accepted.flat_map(|(_, keys)| keys).collect();
                 keys.into_iter().filter_map(used).collect()
             }
@@ -445,6 +450,13 @@ impl Store {
     /// Returns the number of objects with a value in an index.
     pub(crate) fn count(&self, name: &str, value: &str) -> usize {
         self.contents.read().index(name).entries.get(value).map_or(0, BTreeSet::len)
+    }
+
+    /// Calls a function with the rest of each value in an index that begins with `prefix`, and the number of its objects.
+    pub(crate) fn counts(&self, name: &str, prefix: &str, mut count: impl FnMut(&str, usize)) {
+        for (value, keys) in self.contents.read().index(name).values_with(prefix) {
+            count(&value[prefix.len()..], keys.len());
+        }
     }
 
     /// Returns all values in an index.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A store is copied after this part of its objects was packed.
-const PACKED_PART: usize = 16;
+const PACKED_PART: usize = 64;
 
 impl Store {
     /// Copies everything but whole objects, if enough objects were packed since the last time.

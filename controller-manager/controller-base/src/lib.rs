@@ -30,7 +30,9 @@ pub mod finalizer;
 pub mod pod_template;
 pub mod eviction;
 pub mod indexes;
+pub mod pod_state;
 pub mod pod_control;
+pub mod status_batch;
 pub mod discovery;
 
 #[cfg(any(test, feature = "testing"))]

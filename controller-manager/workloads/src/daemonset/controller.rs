@@ -17,6 +17,7 @@ use controller_base::descriptor::Setup;
 use controller_base::indexes::{self, PODS_BY_NODE};
 use controller_base::pod;
 use controller_base::pod_control::PodControl;
+use controller_base::status_batch;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{ControllerRevision, DaemonSet};
@@ -60,8 +61,11 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.on_event(&queue, {
         let (control, sets) = (control.clone(), listers.sets.clone());
         move |event: &Event<Pod>, queue| {
-            let concerned = control.observe_event::<DaemonSet>(event);
-            concerned.into_iter().chain(adopters(&sets, event, selects)).for_each(|key| queue.add(key));
+            for key in control.observe_event::<DaemonSet>(event) {
+                let pods = sets.by_key(&key).map_or(0, |set| settled_pods(&set));
+                queue.add_after(key, status_batch::delay(event, pods));
+            }
+            adopters(&sets, event, selects).into_iter().for_each(|key| queue.add(key));
         }
     });
     setup.on_event(&queue, {
@@ -74,6 +78,14 @@ pub fn start(setup: &Setup<'_>) -> Running {
 
 fn selects(set: &DaemonSet, labels: &BTreeMap<String, String>) -> bool {
     label_selector::from_typed(Some(&spec(set).selector)).is_ok_and(|selector| selector.matches(labels))
+}
+
+/// Returns the number of nodes that should have a pod; 0 while pods are replaced, because the next ones follow when these are
+/// available.
+fn settled_pods(set: &DaemonSet) -> i32 {
+    let status = set.status.as_ref().filter(|status| status.observed_generation == set.metadata.generation);
+    let settled = status.filter(|status| status.updated_number_scheduled == Some(status.desired_number_scheduled));
+    settled.map_or(0, |status| status.desired_number_scheduled)
 }
 
 /// Adds the DaemonSets for which a node begins or ceases to fit.
@@ -152,5 +164,27 @@ impl Reconciler for Controller {
 
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
         plan_after(observed, error, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::kinds::api::apps::v1::DaemonSetStatus;
+
+    #[test]
+    fn a_set_is_settled_when_all_its_pods_are_of_the_present_template() {
+        let mut set = DaemonSet::default();
+        set.metadata.generation = Some(2);
+        assert_eq!(settled_pods(&set), 0);
+        for (generation, updated, expected) in [(2, Some(5), 5), (2, Some(4), 0), (2, None, 0), (1, Some(5), 0)] {
+            set.status = Some(DaemonSetStatus {
+                observed_generation: Some(generation),
+                desired_number_scheduled: 5,
+                updated_number_scheduled: updated,
+                ..DaemonSetStatus::default()
+            });
+            assert_eq!(settled_pods(&set), expected, "{generation} {updated:?}");
+        }
     }
 }

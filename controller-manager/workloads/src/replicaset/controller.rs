@@ -14,21 +14,13 @@ use controller_base::context::{Actor, Running};
 use controller_base::controller_ref::{adopters, confirm_adoption, is_replaced};
 use controller_base::descriptor::Setup;
 use controller_base::indexes;
-use controller_base::pod::is_active;
 use controller_base::pod_control::PodControl;
+use controller_base::{pod_state, status_batch};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::ReplicaSet;
 use proto::kinds::api::core::v1::{Pod, ReplicationController};
 use std::collections::BTreeSet;
-use std::time::Duration;
-
-/// Time for each further replica in which a round waits for more pods whose status changes, up to a second.
-///
-/// Deviation: Kubernetes counts the pods after each status, and so writes the status of a replica set, and then that of its
-/// deployment, about once for every pod that starts. Its Job controller waits for a second, too.
-const BATCH_PER_REPLICA: Duration = Duration::from_millis(50);
-const LONGEST_BATCH: Duration = Duration::from_secs(1);
 
 /// Bounds of the ratios of ages.
 const RATIOS: &[f64] = &exponential::<6>(0.25, 2.0);
@@ -50,6 +42,7 @@ pub fn start_replication_controllers(setup: &Setup<'_>) -> Running {
 fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
     let queue = setup.queue();
     indexes::pods_by_controller(&setup.informer());
+    pod_state::index(&setup.informer());
     indexes::by_controller_uid::<T>(&setup.informer());
     let listers: Listers<T> = Listers { owners: setup.lister(), pods: setup.lister() };
     let control = PodControl::new(setup.env, &listers.owners, &listers.pods);
@@ -69,7 +62,7 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
             let adopters = adopters(&owners, event, |owner: &T, labels| owner.selector().matches(labels));
             for key in concerned {
                 let replicas = owners.by_key(&key).map_or(0, |owner| owner.replicas());
-                queue.add_after(key, batch_delay(event, replicas));
+                queue.add_after(key, status_batch::delay(event, replicas));
             }
             adopters.into_iter().for_each(|key| queue.add(key));
         }
@@ -81,21 +74,6 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
     let name = "replicaset_controller_sorting_deletion_age_ratio";
     let deletion_age_ratios = setup.env.metrics().histograms(name, help, RATIOS);
     setup.run(queue, workers, Controller { control, listers, deletion_age_ratios })
-}
-
-/// Returns how long a round may wait after a pod's event for others like it. A pod that comes, goes, ends or changes hands
-/// waits for nothing.
-fn batch_delay(event: &Event<Pod>, replicas: i32) -> Duration {
-    let is_about_status = match event {
-        Event::Updated { old, new } => {
-            is_active(old) == is_active(new)
-                && old.metadata.labels == new.metadata.labels
-                && old.metadata.owner_references == new.metadata.owner_references
-        }
-        Event::Added(_) | Event::Deleted(_) => false,
-    };
-    let others = u32::try_from(replicas.saturating_sub(1)).unwrap_or(0);
-    if is_about_status { BATCH_PER_REPLICA.saturating_mul(others).min(LONGEST_BATCH) } else { Duration::ZERO }
 }
 
 impl<T: Replicated> Reconciler for Controller<T> {
@@ -139,34 +117,5 @@ impl<T: Replicated> Reconciler for Controller<T> {
     /// Plans the status with the reason of a failed creation or deletion.
     fn recover(&self, observed: &Observed<T>, error: &ApplyError, now: Timestamp) -> Option<Plan> {
         plan::changes_pods(&error.failed).then(|| plan::plan_status(observed, Failure::of(error).as_ref(), now))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use controller_base::fixture;
-    use std::sync::Arc;
-
-    #[test]
-    fn only_statuses_of_many_pods_wait_for_each_other() {
-        let (pod, mut ready) = (fixture::pod("a"), fixture::pod("a"));
-        fixture::set_ready(&mut ready, fixture::at(1));
-        let (mut ended, mut released) = (ready.clone(), ready.clone());
-        fixture::set_phase(&mut ended, "Failed");
-        released.metadata.labels = Some(fixture::labels(&[("app", "other")]));
-        let updated = |new: &Pod| Event::Updated { old: Arc::new(pod.clone()), new: Arc::new(new.clone()) };
-        for (event, replicas, expected_ms) in [
-            (updated(&ready), 1, 0),
-            (updated(&ready), 3, 100),
-            (updated(&ready), 5_000, 1_000),
-            (updated(&ready), 0, 0),
-            (updated(&ended), 5_000, 0),
-            (updated(&released), 5_000, 0),
-            (Event::Added(Arc::new(pod.clone())), 5_000, 0),
-            (Event::Deleted(Arc::new(pod.clone())), 5_000, 0),
-        ] {
-            assert_eq!(batch_delay(&event, replicas), Duration::from_millis(expected_ms), "{event:?}, {replicas}");
-        }
     }
 }

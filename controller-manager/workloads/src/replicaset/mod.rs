@@ -3,6 +3,7 @@
 //! Corresponds to pkg/controller/replicaset and pkg/controller/replication.
 
 pub mod replicated;
+pub mod counts;
 pub mod observe;
 pub mod rank;
 pub mod status;

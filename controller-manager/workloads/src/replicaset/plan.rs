@@ -2,14 +2,14 @@
 //!
 //! Corresponds to syncReplicaSet and manageReplicas in pkg/controller/replicaset/replica_set.go.
 
-use super::observe::Observed;
+use super::observe::{Observed, wanted};
 use super::rank;
 use super::replicated::Replicated;
 use super::status::{self, Failure};
 use client::{Action, Plan};
 use controller_base::pod_control::BURST;
 use controller_base::pod_template::pod_from_template;
-use controller_base::{actions, clock, pod};
+use controller_base::{actions, clock};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
@@ -30,19 +30,18 @@ fn plan_pods<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Vec<Actio
     if !observed.are_expectations_satisfied || owner.is_deleting() {
         return Vec::new();
     }
-    let wanted = usize::try_from(owner.replicas()).unwrap_or(0);
-    let have = observed.pods.owned.len();
+    let (wanted, have) = (wanted(owner), observed.counts.active);
     match owner.template() {
         Some(template) if have < wanted => {
             let create = Action::create(&pod_from_template(template, owner));
             vec![create; (wanted - have).min(BURST)]
         }
-        _ if have > wanted => {
-            let count = (have - wanted).min(BURST);
+        _ => {
+            // The pods were read after they were counted, and some may have gone meanwhile.
+            let count = observed.pods.owned.len().saturating_sub(wanted).min(BURST);
             let surplus = rank::pods_to_delete(&observed.pods.owned, &observed.related, count, now);
             surplus.iter().map(|pod| actions::delete_exactly(&**pod)).collect()
         }
-        _ => Vec::new(),
     }
 }
 
@@ -74,15 +73,12 @@ pub fn plan_status<T: Replicated>(observed: &Observed<T>, failure: Option<&Failu
 /// Returns the delay until the next ready pod becomes available.
 fn next_availability<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Option<Duration> {
     let min_ready_seconds = observed.owner.min_ready_seconds();
-    if min_ready_seconds <= 0 {
-        return None;
-    }
-    let pods = observed.pods.owned.iter().map(|pod| &**pod);
-    pod::next_availability(pods, min_ready_seconds, now).map(|after| after.max(clock::TICK))
+    observed.counts.next_availability(min_ready_seconds, now).map(|after| after.max(clock::TICK))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::counts::Counts;
     use super::*;
     use controller_base::controller_ref::Claims;
     use controller_base::fixture;
@@ -92,10 +88,12 @@ mod tests {
 
     fn observed(wanted: i32, have: usize) -> Observed<ReplicaSet> {
         let owner = Arc::new(fixture::replica_set("web", "nginx:1", wanted));
-        let owned: Vec<Arc<Pod>> = (0..have).map(|i| Arc::new(fixture::pod(&format!("web-{i:04}")))).collect();
+        let surplus = if have > usize::try_from(wanted).unwrap() { have } else { 0 };
+        let owned: Vec<Arc<Pod>> = (0..surplus).map(|i| Arc::new(fixture::pod(&format!("web-{i:04}")))).collect();
+        let counts = Counts { active: have, ..Counts::default() };
         let related = owned.clone();
         let pods = Claims { owned, adopt: Vec::new(), release: Vec::new() };
-        Observed { owner, pods, terminating: 0, related, are_expectations_satisfied: true }
+        Observed { owner, counts, pods, related, are_expectations_satisfied: true }
     }
 
     /// Summarizes the actions on pods with their counts.
@@ -158,9 +156,7 @@ mod tests {
     fn a_pod_on_its_way_to_availability_is_looked_at_again() {
         let mut observed = observed(1, 0);
         Arc::get_mut(&mut observed.owner).unwrap().spec.as_mut().unwrap().min_ready_seconds = Some(10);
-        let mut pod = fixture::pod("web-0");
-        fixture::set_ready(&mut pod, fixture::at(4));
-        observed.pods.owned = vec![Arc::new(pod)];
+        observed.counts = Counts { active: 1, ready: 1, ready_since: vec![fixture::at(4)], ..Counts::default() };
         assert_eq!(plan_status(&observed, None, fixture::at(5)).requeue_after, Some(Duration::from_secs(9)));
         assert_eq!(plan_status(&observed, None, fixture::at(14)).requeue_after, None);
     }

@@ -5,7 +5,7 @@
 use super::observe::Observed;
 use super::replicated::Replicated;
 use client::{Action, ApplyError};
-use controller_base::{clock, pod};
+use controller_base::clock;
 use jiff::Timestamp;
 use proto::kinds::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 
@@ -34,24 +34,14 @@ impl Failure {
 }
 
 pub fn calculate<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> ReplicaSetStatus {
-    let owner = &*observed.owner;
-    let pods = &observed.pods.owned;
-    let count = |matching: &dyn Fn(&proto::kinds::api::core::v1::Pod) -> bool| {
-        let count = pods.iter().filter(|pod| matching(pod)).count();
-        i32::try_from(count).expect("a replica set has fewer than 2^31 pods")
-    };
-    let wanted_labels =
-        owner.template().and_then(|template| template.metadata.as_ref()?.labels.clone()).unwrap_or_default();
-    let fully_labeled = count(&|pod| {
-        let labels = pod.metadata.labels.as_ref();
-        wanted_labels.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-    });
+    let (owner, counts) = (&*observed.owner, &observed.counts);
+    let count = |count: usize| i32::try_from(count).expect("a replica set has fewer than 2^31 pods");
     let mut status = ReplicaSetStatus {
-        replicas: count(&|_| true),
-        fully_labeled_replicas: present(fully_labeled),
-        ready_replicas: present(count(&pod::is_ready)),
-        available_replicas: present(count(&|pod| pod::is_available(pod, owner.min_ready_seconds(), now))),
-        terminating_replicas: i32::try_from(observed.terminating).ok(),
+        replicas: count(counts.active),
+        fully_labeled_replicas: present(count(counts.fully_labeled)),
+        ready_replicas: present(count(counts.ready)),
+        available_replicas: present(count(counts.available(owner.min_ready_seconds(), now))),
+        terminating_replicas: i32::try_from(counts.terminating).ok(),
         observed_generation: owner.metadata().generation,
         conditions: owner.status().conditions,
     };
@@ -87,9 +77,11 @@ fn set_failure_condition(status: &mut ReplicaSetStatus, failure: Option<&Failure
 
 #[cfg(test)]
 mod tests {
+    use super::super::counts::Counts;
     use super::*;
     use controller_base::controller_ref::Claims;
     use controller_base::fixture;
+    use controller_base::pod_state::{Activity, PodState};
     use proto::kinds::api::apps::v1::ReplicaSet;
     use std::sync::Arc;
 
@@ -97,19 +89,14 @@ mod tests {
         let mut owner = fixture::replica_set("web", "nginx:1", 3);
         owner.spec.as_mut().unwrap().min_ready_seconds = Some(min_ready_seconds);
         owner.metadata.generation = Some(4);
-        let mut pods = Vec::new();
-        for (name, ready_since, app) in
-            [("a", Some(0), "web"), ("b", Some(95), "web"), ("c", None, "web"), ("d", None, "other")]
-        {
-            let mut pod = fixture::pod(name);
-            pod.metadata.labels = Some(fixture::labels(&[("app", app)]));
-            if let Some(second) = ready_since {
-                fixture::set_ready(&mut pod, fixture::at(second));
-            }
-            pods.push(Arc::new(pod));
+        let mut counts = Counts { ready_since: vec![fixture::at(0), fixture::at(95)], ..Counts::default() };
+        for (pods, is_ready, app) in [(2, true, "web"), (1, false, "web"), (1, false, "other")] {
+            let state = PodState { activity: Activity::Active, is_ready, labels: fixture::labels(&[("app", app)]) };
+            counts.add(&owner, &state, pods);
         }
-        let pods = Claims { owned: pods, adopt: Vec::new(), release: Vec::new() };
-        Observed { owner: Arc::new(owner), pods, terminating: 2, related: Vec::new(), are_expectations_satisfied: true }
+        counts.terminating = 2;
+        let pods = Claims { owned: Vec::new(), adopt: Vec::new(), release: Vec::new() };
+        Observed { owner: Arc::new(owner), counts, pods, related: Vec::new(), are_expectations_satisfied: true }
     }
 
     #[test]
