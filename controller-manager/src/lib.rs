@@ -6,7 +6,7 @@
 
 // The table, and the manager.
 pub mod controllers;
-mod selection;
+pub mod selection;
 pub mod manager;
 mod configz;
 

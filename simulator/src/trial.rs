@@ -9,9 +9,12 @@
 
 mod setup;
 mod pod_state;
+mod node_groups;
 mod observed;
 mod world;
 mod stage;
+mod transit;
+mod gangs;
 mod chooser;
 mod alone;
 mod stepper;
@@ -21,7 +24,7 @@ pub use chooser::Decision;
 pub use modelled_api::unmodelled;
 pub use observed::Happening;
 pub use replay::Replay;
-pub use setup::{Depth, Setup, Submission};
+pub use setup::{Depth, NodeGroup, Setup, Submission};
 pub use stepper::Stepper;
 
 use crate::in_virtual_time;
@@ -29,6 +32,8 @@ use crate::part::Part;
 use alone::SchedulerAlone;
 use chooser::Chooser;
 use component_base::env::Env;
+use controller_manager::selection::UnknownController;
+use node_groups::{NodeGroups, Orders};
 use observed::Observer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
@@ -83,20 +88,23 @@ enum Guest {
 
 /// Runs a trial inside a runtime with virtual time.
 async fn play(
-    setup: Setup,
+    mut setup: Setup,
     submissions: Vec<Submission>,
     audience: &mut impl Audience,
     guest: Guest,
 ) -> Result<Duration, String> {
+    setup.add_first_of_groups()?;
     let env = Env::simulated(setup.seed);
     let namespaces: BTreeSet<String> = submissions.iter().map(|one| namespace(&one.pod).to_owned()).collect();
     match setup.depth {
         Depth::Full => {
             let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
-            let mut stage = Stage::raise(&env, setup.clone()).await?;
+            let gangs = gangs::of(&submissions);
+            let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty()).await?;
             stage.prepare(&priorities, &namespaces).await?;
             let admin = stage.admin();
-            let mut trial = Trial::new(&env, &setup, stage.watched().await?, submissions);
+            let world = stage.watched(gangs).await?;
+            let mut trial = Trial::new(&env, &setup, world, submissions)?;
             if let Guest::Onlooker(onlooker) = guest {
                 onlooker.begin(trial.began, &env, admin);
                 trial.stays = true;
@@ -112,9 +120,15 @@ async fn play(
             if let Some(chooser) = chooser {
                 chooser.begin(env.now());
             }
-            Trial::new(&env, &setup, world, submissions).play(audience).await
+            Trial::new(&env, &setup, world, submissions)?.play(audience).await
         }
     }
+}
+
+/// Returns why a controller manager could not run these controllers, if it could not.
+pub fn controllers_problem(names: &[String]) -> Option<String> {
+    let selected = controller_manager::selection::selected(controller_manager::controllers::CONTROLLERS, names);
+    selected.err().map(|UnknownController(name)| format!("{name:?} is not in the list of known controllers"))
 }
 
 /// Returns everything for which a scheduler with these settings could not start.
@@ -140,6 +154,8 @@ struct Trial<W> {
     until: Duration,
     world: W,
     observer: Observer,
+    /// The nodes that come and go, if any do.
+    groups: Option<NodeGroups>,
     /// When something other than a failed attempt happened last.
     last_change: Duration,
     submissions: Vec<Submission>,
@@ -149,19 +165,21 @@ struct Trial<W> {
 }
 
 impl<W: World> Trial<W> {
-    fn new(env: &Env, setup: &Setup, world: W, submissions: Vec<Submission>) -> Self {
+    fn new(env: &Env, setup: &Setup, world: W, submissions: Vec<Submission>) -> Result<Self, String> {
         let names = setup.templates.iter().map(|template| template.node_name.clone()).collect();
-        Self {
+        let groups = (!setup.groups.is_empty()).then(|| NodeGroups::new(setup)).transpose()?;
+        Ok(Self {
             began: env.now(),
             until: setup.until.unwrap_or(LONGEST).min(LONGEST),
             env: env.clone(),
             world,
             observer: Observer::new(names),
+            groups,
             last_change: Duration::ZERO,
             submissions,
             created: 0,
             stays: false,
-        }
+        })
     }
 
     async fn play(mut self, audience: &mut impl Audience) -> Result<Duration, String> {
@@ -174,6 +192,8 @@ impl<W: World> Trial<W> {
             let arrival = self.submissions.get(self.created).map(|next| self.began + next.at);
             let wake =
                 arrival.unwrap_or_else(|| self.env.now() + STALLED).min(self.began + self.until).min(next_report);
+            let scaling = self.groups.as_ref().and_then(NodeGroups::next_at);
+            let wake = scaling.map_or(wake, |at| wake.min(self.began + at));
             tokio::select! {
                 biased;
                 changes = self.world.changes() => {
@@ -187,9 +207,14 @@ impl<W: World> Trial<W> {
             let now = self.env.now();
             while self.submissions.get(self.created).is_some_and(|next| self.began + next.at <= now) {
                 let pod = self.submissions[self.created].pod.take();
-                self.world.create_pod(&pod).await?;
+                self.create(&pod).await?;
                 self.observer.remember(&pod);
                 self.created += 1;
+            }
+            let at = self.elapsed();
+            let orders = self.groups.as_mut().map(|groups| groups.act(at)).unwrap_or_default();
+            if orders != Orders::default() {
+                self.world.change_machines(&orders).await?;
             }
             if now >= next_report {
                 audience.progress(self.progress());
@@ -212,8 +237,18 @@ impl<W: World> Trial<W> {
     async fn observe(&mut self, change: &Change, audience: &mut impl Audience) -> Result<(), String> {
         let at = self.elapsed();
         let (happenings, again) = match change {
-            Change::Node { name, is_ready } => (Vec::from_iter(self.observer.see_node(name, *is_ready)), None),
-            Change::Pod { name, state } => self.observer.see_pod(name, state.as_ref()),
+            Change::Node { name, is_ready } => {
+                if let Some(groups) = &mut self.groups {
+                    groups.see_node(name, *is_ready, at);
+                }
+                (Vec::from_iter(self.observer.see_node(name, *is_ready)), None)
+            }
+            Change::Pod { name, state } => {
+                if let Some(groups) = &mut self.groups {
+                    groups.see_pod(name, state.as_ref(), at);
+                }
+                self.observer.see_pod(name, state.as_ref())
+            }
         };
         for happening in happenings {
             if !matches!(happening, Happening::AttemptFailed { .. }) {
@@ -223,16 +258,25 @@ impl<W: World> Trial<W> {
         }
         // A user whose pod is lost creates it again.
         match again {
-            Some(pod) => self.world.create_pod(&pod).await,
+            Some(pod) => self.create(&pod).await,
             None => Ok(()),
         }
+    }
+
+    async fn create(&mut self, pod: &Value) -> Result<(), String> {
+        if let Some(groups) = &mut self.groups {
+            groups.remember(&read(pod)?);
+        }
+        self.world.create_pod(pod).await
     }
 
     fn has_ended(&self) -> bool {
         if self.created < self.submissions.len() {
             return false;
         }
-        let stalled = self.elapsed() >= self.last_change + STALLED && !self.observer.lacks_nodes();
+        let stalled = self.elapsed() >= self.last_change + STALLED
+            && !self.observer.lacks_nodes()
+            && !self.groups.as_ref().is_some_and(NodeGroups::is_waiting);
         self.observer.unfinished() == 0 || (self.observer.to_finish() == 0 && stalled)
     }
 

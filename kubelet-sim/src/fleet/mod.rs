@@ -140,7 +140,7 @@ impl Fleet {
         pods.pack_beyond(WHOLE_OBJECTS);
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
-        let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS) as usize;
+        let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS).max(1) as usize;
         let recorder = Recorder::of_agents(&client, "kubelet", EVENT_WRITERS as usize, queue_length);
         let kubelet = |plan| SimulatedKubelet::new(&client, &recorder, plan, env.wall());
         let plans = NodePlan::all(&settings);

@@ -7,7 +7,7 @@ use scheduler::framework::Features;
 use scheduler::framework::configuration::{Configuration, OWN_FIELDS};
 use serde_json::Value;
 use simulator::trial;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields of a KubeSchedulerConfiguration that do not concern a simulated scheduler, which runs alone.
 const WITHOUT_EFFECT: [&str; 8] = [
@@ -20,6 +20,9 @@ const WITHOUT_EFFECT: [&str; 8] = [
     "enableProfiling",
     "enableContentionProfiling",
 ];
+
+/// Name of the scheduler of pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Returns the settings of a scheduler with this KubeSchedulerConfiguration, or everything that is wrong with it.
 pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<String>> {
@@ -57,6 +60,22 @@ pub fn problems(document: Option<&Value>) -> Vec<String> {
     }
 }
 
+/// Returns the names of profiles that several of these KubeSchedulerConfigurations have. A pod has one scheduler.
+pub fn shared_names<'d>(documents: impl Iterator<Item = &'d Value>) -> BTreeSet<String> {
+    let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for document in documents {
+        let profiles = document["profiles"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let name = |profile: &Value| profile["schedulerName"].as_str().unwrap_or(DEFAULT_SCHEDULER).to_owned();
+        let mut own: BTreeSet<String> = profiles.iter().map(name).collect();
+        if profiles.is_empty() {
+            own.insert(DEFAULT_SCHEDULER.to_owned());
+        }
+        twice.extend(own.intersection(&seen).cloned());
+        seen.extend(own);
+    }
+    twice
+}
+
 /// Returns the failure models of the machines, or every mistake in them.
 pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
     let (mut models, mut errors) = (Vec::new(), Vec::new());
@@ -65,9 +84,6 @@ pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
             Ok(model) => models.push(model),
             Err(problems) => errors.extend(problems.iter().map(ToString::to_string)),
         }
-    }
-    if faults.watch_delay.is_some() {
-        errors.push("watchDelay: is not supported yet".to_owned());
     }
     if errors.is_empty() { Ok(models) } else { Err(errors) }
 }
@@ -110,6 +126,17 @@ mod tests {
         );
         let script = profile("Script", json!({"source": "function score("}));
         assert!(script[0].contains("initializing plugin \"Script\""), "{script:?}");
+    }
+
+    #[test]
+    fn two_schedulers_have_different_names() {
+        let of = |name: &str| json!({"profiles": [{"schedulerName": name}]});
+        let shared = |documents: &[Value]| shared_names(documents.iter()).into_iter().collect::<Vec<_>>();
+        assert_eq!(shared(&[json!({}), of("batch"), of("gpu")]), [""; 0]);
+        assert_eq!(
+            shared(&[json!({}), of("batch"), of("default-scheduler"), of("batch")]),
+            ["batch", "default-scheduler"]
+        );
     }
 
     #[test]

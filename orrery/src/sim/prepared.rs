@@ -3,19 +3,20 @@
 use crate::sim::policy;
 use crate::sim::study_file::StudyFile;
 use component_base::rng::Random;
-use experiments::cluster::{self, Machine};
+use experiments::cluster::{self, Machine, MachineGroup};
 use experiments::manifest::{self, Manifest};
 use experiments::sources;
-use experiments::study::{Cell, Depth};
+use experiments::study::{Cell, Depth, Span};
 use experiments::workload::{self, Arrival};
 use kubelet_sim::template::NodeTemplate;
-use serde_json::Value;
-use simulator::trial::{self, Setup, Submission};
+use serde_json::{Value, json};
+use simulator::trial::{self, NodeGroup, Setup, Submission};
 use std::time::Duration;
 
 /// What a cell is made of.
 pub struct Prepared {
     pub machines: Vec<Machine>,
+    pub groups: Vec<MachineGroup>,
     pub arrivals: Vec<Arrival>,
     configuration: Option<Value>,
     pub manifest: Manifest,
@@ -26,14 +27,19 @@ impl Prepared {
     pub fn new(file: &StudyFile, cell: &Cell<'_>) -> Result<Self, Vec<String>> {
         let lines = |problems: Vec<experiments::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         let machines = cluster::machines(cell.cluster, &file.files, &cell.cluster.name).map_err(lines)?;
+        let groups = cluster::machine_groups(cell.cluster);
         let random = Random::from_seed(cell.seed, &format!("workload/{}", cell.workload.name));
         let mut draw = || random.u64();
         let drawn = workload::arrivals(cell.workload, &file.files, &mut draw, &cell.workload.name);
         let arrivals = drawn.map_err(lines)?;
         let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
         let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals);
-        let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, configuration.as_ref());
-        Ok(Self { machines, arrivals, configuration, manifest })
+        let whole = match cell.policy.schedulers.as_slice() {
+            [] => configuration.clone(),
+            further => Some(json!([configuration, further])),
+        };
+        let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, whole.as_ref());
+        Ok(Self { machines, groups, arrivals, configuration, manifest })
     }
 
     /// Returns the trial of the cell.
@@ -45,13 +51,20 @@ impl Prepared {
             Depth::Full => trial::Depth::Full,
             Depth::Scheduler => trial::Depth::Scheduler,
         };
+        let further: Result<Vec<_>, Vec<String>> =
+            cell.policy.schedulers.iter().map(|document| policy::settings(Some(document))).collect();
+        let span = |span: Option<&Span>| span.map_or(Duration::ZERO, |span| span.duration);
         let setup = Setup {
             seed: cell.seed,
             depth,
             templates: templates?,
+            groups: self.groups.iter().map(node_group).collect(),
             scheduler: policy::settings(self.configuration.as_ref())?,
+            more_schedulers: further?,
             failures,
-            api_delay: faults.and_then(|faults| faults.api_delay.as_ref()).map_or(Duration::ZERO, |span| span.duration),
+            api_delay: span(faults.and_then(|faults| faults.api_delay.as_ref())),
+            watch_delay: span(faults.and_then(|faults| faults.watch_delay.as_ref())),
+            controllers: file.study.controllers.clone(),
             image_pull: faults.and_then(|faults| faults.image_pull.as_ref()).map(|span| span.duration),
             until: file.study.until.as_ref().map(|span| span.duration),
         };
@@ -67,4 +80,14 @@ impl Prepared {
 fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
     let read = NodeTemplate::read(&machine.template());
     read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
+}
+
+fn node_group(group: &MachineGroup) -> NodeGroup {
+    NodeGroup {
+        nodes: group.machines.iter().map(Machine::template).collect(),
+        min: group.min,
+        price_per_hour: group.price_per_hour,
+        provision_delay: group.provision_delay,
+        scale_down_after: group.scale_down_after,
+    }
 }

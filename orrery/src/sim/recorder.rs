@@ -18,7 +18,9 @@ impl Recorder {
             Event::PodCreated(created) => Some((created.pod.clone(), created)),
             _ => None,
         });
-        let nodes = prepared.machines.iter().map(|machine| (machine.name.clone(), Event::from(machine)));
+        let in_groups = prepared.groups.iter().flat_map(|group| &group.machines);
+        let nodes =
+            prepared.machines.iter().chain(in_groups).map(|machine| (machine.name.clone(), Event::from(machine)));
         Self { nodes: nodes.collect(), pods: created.collect(), records: Vec::new() }
     }
 

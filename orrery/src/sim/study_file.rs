@@ -44,6 +44,17 @@ impl StudyFile {
             let errors = policy::problems(document.as_ref());
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
+            let first = document.unwrap_or_default();
+            for (at, document) in policy.schedulers.iter().enumerate() {
+                let errors = policy::problems(Some(document)).into_iter();
+                found.extend(errors.map(|error| format!("{path}: policies[{index}].schedulers[{at}]: {error}")));
+            }
+            let twice = policy::shared_names(std::iter::once(&first).chain(&policy.schedulers)).into_iter();
+            found.extend(
+                twice.map(|name| {
+                    format!("{path}: policies[{index}].schedulers: two schedulers have the profile {name:?}")
+                }),
+            );
         }
         for (index, faults) in self.study.faults.iter().enumerate() {
             let errors = match policy::failures(faults) {
@@ -53,6 +64,13 @@ impl StudyFile {
             };
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: faults[{index}].{error}")));
+        }
+        let path = self.path.display();
+        if let Some(why) = trial::controllers_problem(&self.study.controllers) {
+            found.push(format!("{path}: controllers: {why}"));
+        }
+        if self.study.depth == Depth::Scheduler {
+            found.extend(only_full(&self.study).into_iter().map(|why| format!("{path}: {why}")));
         }
         found
     }
@@ -74,6 +92,60 @@ impl StudyFile {
     }
 }
 
+/// Returns what a study asks for that depth `scheduler` does not have.
+fn only_full(study: &Study) -> Vec<String> {
+    let mut found = Vec::new();
+    if !study.controllers.is_empty() {
+        found.push("controllers: depth `scheduler` runs no controllers".to_owned());
+    }
+    for (at, _) in study.policies.iter().enumerate().filter(|(_, policy)| !policy.schedulers.is_empty()) {
+        found.push(format!("policies[{at}].schedulers: depth `scheduler` runs one scheduler"));
+    }
+    for (at, workload) in study.workloads.iter().enumerate().filter(|(_, workload)| workload.pod_groups) {
+        let name = &workload.name;
+        found.push(format!(
+            "workloads[{at}].podGroups: depth `scheduler` has no PodGroups; {name:?} needs depth `full`"
+        ));
+    }
+    for (at, _) in study.faults.iter().enumerate().filter(|(_, faults)| faults.watch_delay.is_some()) {
+        found.push(format!("faults[{at}].watchDelay: depth `scheduler` has no watches"));
+    }
+    found
+}
+
 fn lines(path: &Path, problems: Vec<Problem>) -> Vec<String> {
     problems.into_iter().map(|problem| format!("{}: {problem}", path.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_scheduler_refuses_what_it_has_not() {
+        let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: s
+depth: scheduler
+controllers: ['*', '-podgc']
+clusters: [{name: c, nodes: [{name: node, capacity: {cpu: 1}}]}]
+workloads: [{name: w, podGroups: true, openbPods: {file: pods.csv}}]
+policies: [{name: p, schedulers: [{kind: KubeSchedulerConfiguration}]}]
+faults: [{name: late, watchDelay: 2s}]
+";
+        let study = study::read(text).unwrap();
+        let found = only_full(&study);
+        assert_eq!(
+            found,
+            [
+                "controllers: depth `scheduler` runs no controllers",
+                "policies[0].schedulers: depth `scheduler` runs one scheduler",
+                "workloads[0].podGroups: depth `scheduler` has no PodGroups; \"w\" needs depth `full`",
+                "faults[0].watchDelay: depth `scheduler` has no watches",
+            ]
+        );
+        let plain = study::read(&text.replace("controllers: ['*', '-podgc']", "")).unwrap();
+        assert_eq!(only_full(&plain).len(), 3);
+    }
 }

@@ -50,7 +50,9 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
         "seed": cell.seed,
         "faults": cell.faults,
         "depth": study.depth,
+        "controllers": study.controllers,
         "until": study.until,
+        "nodeGroups": cell.cluster.node_groups,
         "sampleEvery": study.sample_every,
     });
     all.update(rest.to_string());

@@ -64,7 +64,8 @@ pub fn warnings(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<St
     for (at, workload) in study.workloads.iter().enumerate() {
         let Ok(arrivals) = workload::arrivals(workload, files, draw, "") else { continue };
         for cluster in &study.clusters {
-            let machines = cluster::machines(cluster, files, "").unwrap_or_default();
+            let mut machines = cluster::machines(cluster, files, "").unwrap_or_default();
+            machines.extend(cluster::machine_groups(cluster).into_iter().flat_map(|group| group.machines));
             let line = never_fit(&machines, &arrivals);
             found.extend(line.map(|line| format!("workloads[{at}]: on cluster {}, {line}", cluster.name)));
         }

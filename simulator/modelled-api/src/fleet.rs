@@ -127,27 +127,39 @@ impl Fleet {
     ) -> Result<Self, String> {
         let mut fleet = Self { members: BTreeMap::new(), failures: FailureSchedule::new(failures, random) };
         for plan in plans {
-            let registered = node::registration(&plan.machine, &ready(), now);
-            let mut document = registered.encode();
-            apply_defaults(&Node::gvk(), &mut document);
-            let mut node = Node::decode_value(document).map_err(|error| error.to_string())?;
-            node.metadata.uid = Some(format!("node-{}", plan.machine.name));
-            node.metadata.creation_timestamp = Some(Time(now));
-            let zone = plan.machine.labels.get(ZONE).cloned().unwrap_or_default();
-            fleet.failures.add_node(&plan.machine.name, &zone, Duration::ZERO);
-            let images = plan.machine.images.iter().map(|image| (images::canonical(image), Duration::ZERO)).collect();
-            let member = Member {
-                node: Arc::new(node),
-                zone,
-                images,
-                pulls_until: Duration::ZERO,
-                condition: Condition::Healthy,
-                changes: 0,
-                plan,
-            };
-            fleet.members.insert(member.plan.machine.name.clone(), member);
+            fleet.add(plan, Duration::ZERO, now)?;
         }
         Ok(fleet)
+    }
+
+    /// Registers a node, and returns its name.
+    pub fn add(&mut self, plan: NodePlan, elapsed: Duration, now: Timestamp) -> Result<String, String> {
+        let registered = node::registration(&plan.machine, &ready(), now);
+        let mut document = registered.encode();
+        apply_defaults(&Node::gvk(), &mut document);
+        let mut node = Node::decode_value(document).map_err(|error| error.to_string())?;
+        node.metadata.uid = Some(format!("node-{}", plan.machine.name));
+        node.metadata.creation_timestamp = Some(Time(now));
+        let zone = plan.machine.labels.get(ZONE).cloned().unwrap_or_default();
+        self.failures.add_node(&plan.machine.name, &zone, elapsed);
+        let images = plan.machine.images.iter().map(|image| (images::canonical(image), Duration::ZERO)).collect();
+        let member = Member {
+            node: Arc::new(node),
+            zone,
+            images,
+            pulls_until: elapsed,
+            condition: Condition::Healthy,
+            changes: 0,
+            plan,
+        };
+        let name = member.plan.machine.name.clone();
+        self.members.insert(name.clone(), member);
+        Ok(name)
+    }
+
+    /// Forgets a node that has left.
+    pub fn remove(&mut self, name: &str) -> Option<Member> {
+        self.members.remove(name)
     }
 
     /// Returns when the next failure begins or ends.

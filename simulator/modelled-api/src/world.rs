@@ -3,6 +3,8 @@
 //! Every change is in the scheduler's informers before the call that makes it returns, and is kept for the owner of the
 //! model, who asks for `changes`. What is due happens when the owner waits for them.
 
+mod machines;
+
 use crate::fleet::{Condition, Fleet};
 use crate::life::Course;
 use crate::pod;
@@ -30,13 +32,10 @@ const REQUESTS_TO_ADMIT: u32 = 1;
 /// image is pulled are sent meanwhile.
 const REQUESTS_TO_START: u32 = 10;
 const REQUESTS_TO_START_AFTER_PULL: u32 = 2;
-/// The same for the end of a pod that has run, and of one that is deleted.
-const REQUESTS_TO_END: u32 = 1;
+/// The same for the end of a pod that is deleted.
 const REQUESTS_TO_STOP: u32 = 1;
 /// Requests of a kubelet between two steps of a pod that is deleted.
 const REQUESTS_TO_REMOVE: u32 = 1;
-/// Reason of a pod that is evicted from a node that nobody reaches.
-const EVICTED: &str = "DeletionByTaintManager";
 
 /// What the model is made of.
 pub struct Settings {
@@ -75,6 +74,9 @@ enum Due {
     Stop(String, u64),
     Remove(String, u64),
     Failures,
+    /// A machine that has started registers its node.
+    Register(String),
+    Leave(String),
     Unreachable(String, u64),
     Reached(String, u64),
     Evict(String, u64),
@@ -160,6 +162,21 @@ impl ModelledApi {
         self.state.lock().create(pod)?;
         self.changed.notify_one();
         Ok(())
+    }
+
+    /// Lets machines start. They register after the time that this takes.
+    pub fn join(&self, plans: Vec<NodePlan>) -> Result<(), String> {
+        self.state.lock().join(plans)?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Lets a machine leave for good. Its node is deleted, and the pods on it are.
+    pub fn leave(&self, node: &str) {
+        let mut state = self.state.lock();
+        state.order_to_leave(node);
+        drop(state);
+        self.changed.notify_one();
     }
 
     /// Waits until something has changed, and returns it. Nothing is lost when the future is dropped.
@@ -411,6 +428,8 @@ impl State {
                 }
                 self.plan_failures();
             }
+            Due::Register(node) => self.register(&node),
+            Due::Leave(node) => self.node_leaves(&node),
             Due::Unreachable(node, changes) => self.node_is_lost(&node, changes),
             Due::Reached(node, changes) => self.node_is_back(&node, changes),
             Due::Evict(key, number) => self.evict(&key, number),
@@ -476,78 +495,6 @@ impl State {
         let Some(held) = self.pods.remove(key) else { return };
         if let Some(pods) = self.on_node.get_mut(pod::node_name(&held.pod)) {
             pods.remove(key);
-        }
-    }
-
-    fn condition_changed(&mut self, node: String) {
-        let Some(member) = self.fleet.members.get(&node) else { return };
-        let (condition, changes) = (member.condition, member.changes);
-        if condition == Condition::Off {
-            self.unreported.remove(&node);
-            for key in self.on_node.get(&node).into_iter().flatten() {
-                if let Some(held) = self.pods.get_mut(key) {
-                    held.is_lost |= held.course.is_some();
-                }
-            }
-        }
-        match condition {
-            Condition::Healthy => self.plan(self.request * REQUESTS_TO_END, Due::Reached(node, changes)),
-            Condition::Off | Condition::CutOff => self.plan(self.node_grace, Due::Unreachable(node, changes)),
-        }
-    }
-
-    fn node_is_lost(&mut self, node: &str, changes: u64) {
-        let now = self.env.wall();
-        let Some(member) = self.fleet.members.get_mut(node).filter(|member| member.changes == changes) else { return };
-        if !member.is_ready() {
-            return;
-        }
-        member.set_reachable(false, now);
-        self.show_node(node);
-        self.changes.push(Change::Node { name: node.to_owned(), is_ready: false });
-        for key in self.on_node.get(node).cloned().unwrap_or_default() {
-            let Some(held) = self.pods.get(&key) else { continue };
-            let number = held.number;
-            if let Some(after_s) = pod::tolerates_s(&held.pod) {
-                self.plan(Duration::from_secs(after_s.unsigned_abs()), Due::Evict(key, number));
-            }
-        }
-    }
-
-    fn evict(&mut self, key: &str, number: u64) {
-        let is_there = self.pods.get(key).is_some_and(|held| held.number == number && !held.pod.is_deleting());
-        let node = self.pods.get(key).map(|held| pod::node_name(&held.pod).to_owned()).unwrap_or_default();
-        if !is_there || self.fleet.members.get(&node).is_some_and(|member| member.is_ready()) {
-            return;
-        }
-        let now = self.env.wall();
-        self.change(key, |pod| pod::disrupt(pod, EVICTED, now));
-        self.change(key, |pod| pod::delete(pod, now));
-    }
-
-    fn node_is_back(&mut self, node: &str, changes: u64) {
-        let now = self.env.wall();
-        let Some(member) = self.fleet.members.get_mut(node).filter(|member| member.changes == changes) else { return };
-        if !member.is_ready() {
-            member.set_reachable(true, now);
-            self.show_node(node);
-            self.changes.push(Change::Node { name: node.to_owned(), is_ready: true });
-        }
-        for key in self.on_node.get(node).cloned().unwrap_or_default() {
-            let Some(held) = self.pods.get_mut(&key) else { continue };
-            let (number, was_lost) = (held.number, std::mem::take(&mut held.is_lost));
-            match () {
-                () if held.pod.is_deleting() => self.plan(self.request * REQUESTS_TO_STOP, Due::Stop(key, number)),
-                () if was_lost => {
-                    self.change(&key, |pod| pod::end(pod, false));
-                    self.forget(&key);
-                }
-                () if held.course.is_none() => self.begin(&key),
-                () => {}
-            }
-        }
-        for due in self.unreported.remove(node).unwrap_or_default() {
-            self.kubelet_reports(due);
         }
     }
 }

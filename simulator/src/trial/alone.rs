@@ -1,13 +1,15 @@
 //! `SchedulerAlone`: the scheduler of a trial on a model of everything else.
 
 use super::chooser::Chooser;
+use super::node_groups::Orders;
 use super::pod_state::PodState;
-use super::setup::Setup;
+use super::setup::{Setup, read_template};
 use super::stage::{LATENCY, SETTLING};
 use super::world::{Change, World};
 use crate::part::Part;
 use component_base::env::Env;
 use kubelet_sim::plan::NodePlan;
+use kubelet_sim::template::NodeTemplate;
 use modelled_api::ModelledApi;
 use parking_lot::Mutex;
 use scheduler::framework::{CycleExtender, Register};
@@ -17,6 +19,8 @@ use std::sync::Arc;
 
 pub struct SchedulerAlone {
     api: Arc<ModelledApi>,
+    /// Settings of the nodes that join.
+    kubelets: kubelet_sim::Settings,
     process: Env,
     /// Why the scheduler has ended by itself.
     failure: Arc<Mutex<Option<String>>>,
@@ -53,7 +57,7 @@ impl SchedulerAlone {
             }
         });
         env.sleep(SETTLING).await;
-        Ok(Self { api, process, failure })
+        Ok(Self { api, kubelets, process, failure })
     }
 }
 
@@ -73,6 +77,13 @@ impl World for SchedulerAlone {
 
     async fn create_pod(&self, pod: &Value) -> Result<(), String> {
         self.api.create(pod).map_err(|error| format!("pod {}: {error}", pod["metadata"]["name"]))
+    }
+
+    async fn change_machines(&mut self, orders: &Orders) -> Result<(), String> {
+        let templates: Vec<NodeTemplate> = orders.join.iter().map(read_template).collect::<Result<_, _>>()?;
+        self.api.join(NodePlan::of_templates(&templates, &self.kubelets))?;
+        orders.leave.iter().for_each(|name| self.api.leave(name));
+        Ok(())
     }
 
     fn failure(&self) -> Result<(), String> {

@@ -1,21 +1,26 @@
 //! `Setup`: what a trial runs on.
 
+use super::gangs;
 use component_base::options;
 use kubelet_sim::machines::failure_model::FailureModel;
 use kubelet_sim::template::NodeTemplate;
 use scheduler::Settings;
+use scheduler::framework::Features;
 use serde_json::Value;
 use std::time::Duration;
 
 /// Prefix of the priority classes that are made for the priorities of pods.
 pub const PRIORITY_CLASS: &str = "priority-";
 
-/// How often machines that cannot fail renew their leases, and report, and how often the control plane looks at them. Without failures a heartbeat tells nothing, and
-/// the heartbeats of thousands of nodes would be most of a run's requests.
-const CALM_LEASE: Duration = Duration::from_secs(4 * 3600);
-const CALM_REPORT: Duration = Duration::from_secs(3600);
-/// Time without a heartbeat after which such a node would count as lost.
-const CALM_GRACE: Duration = Duration::from_secs(8 * 3600);
+/// Validity of the leases of machines that cannot fail; they are renewed at a quarter of it. Without failures a heartbeat tells
+/// nothing, and the heartbeats of thousands of nodes would be most of a run's requests.
+const CALM_LEASE: Duration = Duration::from_secs(4 * 24 * 3600);
+/// How often such a machine looks whether its status has changed, and how often it reports one that has not.
+const CALM_UPDATE: Duration = Duration::from_secs(3600);
+const CALM_REPORT: Duration = Duration::from_secs(24 * 3600);
+/// How often the control plane looks at such nodes, and the time without a heartbeat after which one would count as lost.
+const CALM_MONITOR: Duration = Duration::from_secs(3600);
+const CALM_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Time for which the changes of pods are collected before the addresses of Services are written.
 const BATCH: Duration = Duration::from_millis(500);
 
@@ -36,15 +41,36 @@ pub struct Setup {
     pub depth: Depth,
     /// One template for each node, with the name of the node.
     pub templates: Vec<NodeTemplate>,
+    /// Nodes that an autoscaler orders and gives back.
+    pub groups: Vec<NodeGroup>,
     /// Settings of the scheduler; its configuration is the policy.
     pub scheduler: Settings,
+    /// Further schedulers, for pods with their names.
+    pub more_schedulers: Vec<Settings>,
     pub failures: Vec<FailureModel>,
     /// Time that is added to every answer of the API server.
     pub api_delay: Duration,
+    /// Time by which watch events come late to components.
+    pub watch_delay: Duration,
+    /// Controllers that run, as of `--controllers`; those that are on by default if empty.
+    pub controllers: Vec<String>,
     /// Time that a pull of an image takes, if it is not the default of the nodes.
     pub image_pull: Option<Duration>,
     /// Virtual time at which the trial ends at the latest.
     pub until: Option<Duration>,
+}
+
+/// Alike nodes that come and go.
+#[derive(Clone, Debug)]
+pub struct NodeGroup {
+    /// A template for each node that the group may have, as a document. The first `min` are there from the start.
+    pub nodes: Vec<Value>,
+    pub min: usize,
+    pub price_per_hour: f64,
+    /// Time between the order of a node and its start.
+    pub provision_delay: Duration,
+    /// Time without a pod after which a node leaves.
+    pub scale_down_after: Duration,
 }
 
 /// A pod that a user creates at some time.
@@ -61,9 +87,13 @@ impl Default for Setup {
             seed: 1,
             depth: Depth::Full,
             templates: Vec::new(),
+            groups: Vec::new(),
             scheduler: options::defaults(),
+            more_schedulers: Vec::new(),
             failures: Vec::new(),
             api_delay: Duration::ZERO,
+            watch_delay: Duration::ZERO,
+            controllers: Vec::new(),
             image_pull: None,
             until: None,
         }
@@ -71,6 +101,14 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// Adds the nodes of groups that are there from the start.
+    pub(super) fn add_first_of_groups(&mut self) -> Result<(), String> {
+        for document in self.groups.iter().flat_map(|group| group.nodes.iter().take(group.min)) {
+            self.templates.push(read_template(document)?);
+        }
+        Ok(())
+    }
+
     /// Returns the settings of the scheduler. It runs alone, so it elects no leader.
     pub(super) fn scheduler(&self) -> Settings {
         let mut settings = self.scheduler.clone();
@@ -78,9 +116,25 @@ impl Setup {
         settings
     }
 
+    /// Returns the settings of all schedulers of a whole control plane.
+    pub(super) fn schedulers(&self, has_gangs: bool) -> Vec<Settings> {
+        let mut all: Vec<Settings> = std::iter::once(&self.scheduler).chain(&self.more_schedulers).cloned().collect();
+        for settings in &mut all {
+            settings.leader_election.leader_elect = false;
+            if has_gangs {
+                let features = Features::of(&gangs::gates(true));
+                settings.configuration = settings.configuration.clone().with_features(features);
+            }
+        }
+        all
+    }
+
     pub(super) fn controllers(&self, root_ca_pem: String) -> controller_manager::Settings {
         let mut settings = controller_manager::Settings { root_ca_pem: Some(root_ca_pem), ..Default::default() };
         settings.leader_election.leader_elect = false;
+        if !self.controllers.is_empty() {
+            settings.controllers.clone_from(&self.controllers);
+        }
         settings.endpoints.endpoint_updates_batch_period = BATCH;
         settings.endpoints.endpointslice_updates_batch_period = BATCH;
         // The range of a cluster has room for few nodes; these take addresses of a larger one themselves.
@@ -88,7 +142,7 @@ impl Setup {
         if self.failures.is_empty() {
             settings.node_monitor_grace_period = CALM_GRACE;
             settings.node_startup_grace_period = CALM_GRACE;
-            settings.node_monitor_period = CALM_REPORT;
+            settings.node_monitor_period = CALM_MONITOR;
         }
         settings
     }
@@ -96,6 +150,8 @@ impl Setup {
     pub(super) fn nodes(&self) -> kubelet_sim::Settings {
         let mut settings = kubelet_sim::Settings {
             templates: self.templates.clone(),
+            // Without templates there are none, until nodes of groups join.
+            nodes: 0,
             failure_models: self.failures.clone(),
             // What a machine has and does not reserve is for pods.
             eviction_hard: Vec::new(),
@@ -106,9 +162,17 @@ impl Setup {
         }
         if self.failures.is_empty() {
             settings.node_lease_duration = CALM_LEASE;
-            settings.node_status_update_frequency = CALM_REPORT;
+            settings.node_status_update_frequency = CALM_UPDATE;
             settings.node_status_report_frequency = CALM_REPORT;
         }
         settings
     }
+}
+
+/// Reads the template of a node.
+pub(super) fn read_template(document: &Value) -> Result<NodeTemplate, String> {
+    NodeTemplate::read(document).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        format!("node {}: {}", document["name"], problems.join("; "))
+    })
 }

@@ -1,30 +1,34 @@
 //! `Stage`: the control plane of a trial, without the checks and the faults of `Simulation`.
 
+use super::gangs::{self, Gangs};
+use super::node_groups::Orders;
 use super::pod_state::PodState;
+use super::transit::delayed;
 use super::world::{Change, World};
 use super::{Setup, with_class};
 use crate::keys;
 use crate::part::Part;
 use crate::ready_nodes;
 use apiserver::config::{Config, StoreKind};
-use axum::body::Body;
-use client::{Client, Error};
+use apiserver::runtime_config::ApiSwitch;
+use client::{Client, Error, Patch, PatchOptions};
 use component_base::env::Env;
-use component_base::network::{HttpService, Network};
+use component_base::network::Network;
+use component_base::options::OriginalFlags;
 use futures::StreamExt;
-use http::{Request, header};
+use kubelet_sim::machines::fleet_map;
 use parking_lot::Mutex;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Namespace, Pod, ServiceAccount};
+use proto::kinds::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
 use proto::kinds::api::scheduling::v1::PriorityClass;
-use serde_json::{Value, json};
+use proto::kinds::api::scheduling::v1alpha2::PodGroup;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::memory::Memory;
 use storage::{Event, Storage, Watch, WatchItem};
-use tower::ServiceExt;
 
 /// Prefixes of the keys that are observed.
 const PODS: &str = "/registry/pods/";
@@ -36,55 +40,55 @@ pub const LATENCY: Duration = Duration::from_millis(5);
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// Time between the start of the scheduler and the first pod.
 pub const SETTLING: Duration = Duration::from_secs(1);
-/// Time for which Events are kept. Nobody reads them, and those of an hour would be most of a trial's memory.
-const EVENT_TTL: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(1800);
 
 pub struct Stage {
     store: Arc<Memory>,
     admin: Client,
     env: Env,
-    nodes: u32,
+    initial: BTreeSet<String>,
     /// Why a component has ended by itself.
     failure: Arc<Mutex<Option<String>>>,
     /// The components; the API server is before the scheduler.
     processes: Vec<Env>,
-    /// Settings of the scheduler, until it starts.
-    scheduler: Option<scheduler::Settings>,
+    /// Settings of the schedulers, until they start.
+    schedulers: Vec<scheduler::Settings>,
 }
 
 impl Stage {
     /// Starts every component.
-    pub async fn raise(env: &Env, setup: Setup) -> Result<Self, String> {
+    pub async fn raise(env: &Env, setup: Setup, has_gangs: bool) -> Result<Self, String> {
         let store = Memory::new(&env.process("store"));
         let server = env.process("apiserver/1");
         let config = Config {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
-            event_ttl: EVENT_TTL,
+            original: OriginalFlags::of_gates(gangs::gates(has_gangs)),
+            runtime_config: gangs_api(has_gangs),
             ..Config::default()
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
-        network.register(AUTHORITY, delayed(api.service.clone(), env, setup.api_delay));
-        let nodes = u32::try_from(setup.templates.len()).unwrap_or(u32::MAX);
+        network.register(AUTHORITY, delayed(api.service.clone(), env, LATENCY + setup.api_delay, setup.watch_delay));
+        let initial = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {
             store,
             admin,
             env: env.clone(),
-            nodes,
+            initial,
             failure: Arc::default(),
             processes: Vec::new(),
-            scheduler: None,
+            schedulers: Vec::new(),
         };
-        let controllers = setup.controllers(keys::authority_pem());
+        let mut controllers = setup.controllers(keys::authority_pem());
+        controllers.feature_gates = gangs::gates(has_gangs);
         stage.start(Part::ControllerManager, |client, env| controller_manager::run_with(client, controllers, env));
         let fleet = setup.nodes();
         stage.start(Part::Nodes, |client, env| kubelet_sim::run_with(client, fleet, env));
         stage.processes.push(server);
-        stage.scheduler = Some(setup.scheduler());
+        stage.schedulers = setup.schedulers(has_gangs);
         Ok(stage)
     }
 
@@ -93,7 +97,15 @@ impl Stage {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        let process = self.env.process(&format!("{part}/1"));
+        self.start_numbered(part, 1, component);
+    }
+
+    fn start_numbered<F, E>(&mut self, part: Part, number: u32, component: impl FnOnce(Client, Env) -> F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display + Send + 'static,
+    {
+        let process = self.env.process(&format!("{part}/{number}"));
         let running = component(connect(&process, part.user(), part.name()), process.clone());
         let failure = self.failure.clone();
         process.spawn(async move {
@@ -115,7 +127,7 @@ impl Stage {
             }
         }
         let ready = async {
-            while ready_nodes(&self.admin).await < self.nodes && self.failure().is_ok() {
+            while ready_nodes(&self.admin).await < self.node_count() && self.failure().is_ok() {
                 self.env.sleep(CHECK_PERIOD).await;
             }
             for namespace in namespaces {
@@ -127,7 +139,10 @@ impl Stage {
         if self.env.timeout(READY_LIMIT, ready).await.is_err() {
             let ready = ready_nodes(&self.admin).await;
             self.failure()?;
-            return Err(format!("after {READY_LIMIT:?} of virtual time {ready} of {} nodes are ready", self.nodes));
+            return Err(format!(
+                "after {READY_LIMIT:?} of virtual time {ready} of {} nodes are ready",
+                self.initial.len()
+            ));
         }
         self.failure()?;
         for priority in priorities {
@@ -137,13 +152,18 @@ impl Stage {
             let created = self.admin.api::<PriorityClass>("").create(&class).await;
             created.map_err(|error| format!("priority {priority}: {error}"))?;
         }
-        // The scheduler starts with all nodes, on a full second, and as long before the first pod as in the other depth.
-        let scheduler = self.scheduler.take().unwrap_or_default();
+        // The schedulers start with all nodes, on a full second, and as long before the first pod as in the other depth.
         let fraction_ns = self.env.wall().subsec_nanosecond().unsigned_abs();
         self.env.sleep(Duration::from_secs(1).saturating_sub(Duration::from_nanos(fraction_ns.into()))).await;
-        self.start(Part::Scheduler, |client, env| scheduler::run_with(client, scheduler, env));
+        for (number, settings) in (1..).zip(std::mem::take(&mut self.schedulers)) {
+            self.start_numbered(Part::Scheduler, number, |client, env| scheduler::run_with(client, settings, env));
+        }
         self.env.sleep(SETTLING).await;
         self.failure()
+    }
+
+    fn node_count(&self) -> u32 {
+        u32::try_from(self.initial.len()).unwrap_or(u32::MAX)
     }
 
     fn failure(&self) -> Result<(), String> {
@@ -162,9 +182,16 @@ impl Stage {
     }
 
     /// Returns the control plane with what happens in it from now on.
-    pub async fn watched(self) -> Result<ControlPlane, String> {
+    pub async fn watched(self, gangs: Gangs) -> Result<ControlPlane, String> {
         let (pods, nodes) = (self.watch(PODS).await?, self.watch(NODES).await?);
-        Ok(ControlPlane { stage: self, pods, nodes })
+        Ok(ControlPlane {
+            joined: 0,
+            gangs: Mutex::new(gangs),
+            initial: self.initial.clone(),
+            stage: self,
+            pods,
+            nodes,
+        })
     }
 }
 
@@ -173,6 +200,43 @@ pub struct ControlPlane {
     stage: Stage,
     pods: Watch,
     nodes: Watch,
+    /// Names of the nodes that were there from the start.
+    initial: BTreeSet<String>,
+    /// Number of nodes that have joined so far.
+    joined: u32,
+    /// PodGroups that no pod has needed so far.
+    gangs: Mutex<Gangs>,
+}
+
+impl ControlPlane {
+    /// Creates the PodGroup of a pod before its first pod.
+    async fn create_group(&self, pod: &Value) -> Result<(), String> {
+        let Some(group) = gangs::group_of(pod) else { return Ok(()) };
+        let Some(size) = self.gangs.lock().remove(&group) else { return Ok(()) };
+        let (namespace, name) = group;
+        let created = match PodGroup::decode_value(gangs::pod_group(&name, size)) {
+            Ok(group) => {
+                self.stage.admin.api::<PodGroup>(&namespace).create(&group).await.map_err(|why| why.to_string())
+            }
+            Err(why) => Err(why.to_string()),
+        };
+        created.map(drop).map_err(|why| format!("podgroup {namespace}/{name}: {why}"))
+    }
+
+    /// Writes what machines are told to be, as `orrery node` does: a template lets a node join, and a word lets it leave and come back.
+    async fn write_fleet(&self, changes: &Value) -> Result<(), Error> {
+        let maps = self.stage.admin.api::<ConfigMap>(fleet_map::NAMESPACE);
+        let patch = Patch::Merge(json!({"data": changes}));
+        match maps.patch(fleet_map::NAME, &patch, &PatchOptions::default()).await {
+            Err(error) if error.is_not_found() => {
+                let mut map = ConfigMap::default();
+                map.metadata.name = Some(fleet_map::NAME.to_owned());
+                maps.create(&map).await?;
+                maps.patch(fleet_map::NAME, &patch, &PatchOptions::default()).await.map(drop)
+            }
+            written => written.map(drop),
+        }
+    }
 }
 
 impl World for ControlPlane {
@@ -195,8 +259,32 @@ impl World for ControlPlane {
     async fn create_pod(&self, pod: &Value) -> Result<(), String> {
         let namespace = super::namespace(pod);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        self.create_group(pod).await?;
         let created = self.stage.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
         created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))
+    }
+
+    async fn change_machines(&mut self, orders: &Orders) -> Result<(), String> {
+        let mut changes = Map::new();
+        for document in &orders.join {
+            let name = document["name"].as_str().unwrap_or_default();
+            if self.initial.contains(name) {
+                changes.insert(format!("machine.{name}"), Value::Null);
+            } else {
+                let mut document = document.clone();
+                document["podCIDR"] = range_of(self.joined).into();
+                self.joined += 1;
+                changes.insert(format!("template.{name}"), document.to_string().into());
+            }
+        }
+        for name in &orders.leave {
+            if self.initial.contains(name) {
+                changes.insert(format!("machine.{name}"), "state: removed".into());
+            } else {
+                changes.insert(format!("template.{name}"), Value::Null);
+            }
+        }
+        self.write_fleet(&changes.into()).await.map_err(|error| format!("ConfigMap {}: {error}", fleet_map::NAME))
     }
 
     fn failure(&self) -> Result<(), String> {
@@ -208,6 +296,11 @@ impl World for ControlPlane {
             process.kill().await;
         }
     }
+}
+
+/// Returns the range of the pods of a node that joins. It has one at once, because a node that waits for one is not ready for 20 s.
+fn range_of(joined: u32) -> String {
+    format!("100.{}.{}.0/24", 64 + joined / 256 % 64, joined % 256)
 }
 
 fn change(event: &Event) -> Result<Change, String> {
@@ -227,19 +320,10 @@ fn is_ready(node: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Wraps the server's service, so that requests of components take time.
-fn delayed(service: HttpService, env: &Env, more: Duration) -> HttpService {
-    let env = env.clone();
-    HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (env, service) = (env.clone(), service.clone());
-        async move {
-            let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-            if agent.and_then(Part::of_user_agent).is_some() {
-                env.sleep(LATENCY + more).await;
-            }
-            service.oneshot(request).await
-        }
-    }))
+/// Returns the switch that serves PodGroups.
+fn gangs_api(has_gangs: bool) -> Vec<ApiSwitch> {
+    let switch = has_gangs.then(|| format!("{}=true", gangs::API).parse());
+    switch.into_iter().map(|switch| switch.expect("the switch is well-formed")).collect()
 }
 
 pub fn connect(env: &Env, user: &str, agent: &str) -> Client {

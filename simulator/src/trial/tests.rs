@@ -224,3 +224,90 @@ fn a_stepper_asks_for_each_pod() {
     assert_eq!(seen, ["1 first a,b", "2 big a", "100 late a,b"]);
     assert!(stepper.took() >= Duration::from_secs(160), "{:?}", stepper.took());
 }
+
+/// Two pods find no place. The scan at 10 s orders a node for both, which starts at 45 s. It is idle from 105 s on, and leaves at the
+/// first scan after 205 s.
+#[test]
+fn nodes_of_groups_come_and_go_in_both_depths() {
+    let run_at = |depth| {
+        let node = |number| json!({"name": format!("s-{number}"), "nodeName": format!("s-{number}"), "capacity": {"cpu": 2, "pods": 10}});
+        let group = NodeGroup {
+            nodes: (0..2).map(node).collect(),
+            min: 0,
+            price_per_hour: 1.0,
+            provision_delay: Duration::from_secs(35),
+            scale_down_after: Duration::from_secs(100),
+        };
+        let setup = Setup { depth, templates: vec![template("a", "1")], groups: vec![group], ..Setup::default() };
+        let pods = [("a", 0), ("b", 5), ("c", 10), ("d", 400)];
+        let pods = pods.map(|(name, at_s)| submission(name, at_s, "1", 0)).to_vec();
+        let mut lines = Lines::default();
+        run(setup, pods, &mut lines).unwrap();
+        // Seconds, the kind and the names.
+        let short = |line: &String| {
+            let (at_ms, rest) = line.split_once(' ').unwrap_or_default();
+            let kind = rest.split(' ').next().unwrap_or_default();
+            let names: Vec<&str> = rest.split('"').skip(1).step_by(2).collect();
+            format!("{} {kind} {}", at_ms.parse::<u64>().unwrap_or_default() / 1000, names.join(" "))
+        };
+        let is_kept = |line: &String| ["Node", "Scheduled", "Finished"].iter().any(|what| line.contains(what));
+        let shown: Vec<String> = lines.0.iter().map(short).collect();
+        shown.into_iter().filter(is_kept).collect::<Vec<String>>()
+    };
+    let expected = [
+        "0 NodeAdded a",
+        "0 PodScheduled default/a a",
+        "45 NodeAdded s-0",
+        "45 PodScheduled default/b s-0",
+        "45 PodScheduled default/c s-0",
+        "60 PodFinished default/a",
+        "105 PodFinished default/b",
+        "105 PodFinished default/c",
+        "210 NodeRemoved s-0",
+        "400 PodScheduled default/d a",
+        "460 PodFinished default/d",
+    ];
+    assert_eq!(run_at(Depth::Scheduler), expected);
+    assert_eq!(run_at(Depth::Full), expected);
+}
+
+/// A gang that does not fit whole gets no node, also while events come late, and another scheduler has its own pods.
+#[test]
+fn a_gang_with_a_pod_group_is_placed_whole() {
+    let member = |gang: &str, number: u64, at_s: u64| {
+        let mut one = submission(&format!("{gang}-{number}"), at_s, "1", 0);
+        one.pod["spec"]["schedulingGroup"] = json!({"podGroupName": gang});
+        one
+    };
+    let mut submissions: Vec<Submission> = (0..3).map(|number| member("large", number, 0)).collect();
+    submissions.extend((0..2).map(|number| member("small", number, 5)));
+    let profiles = BTreeMap::from([("profiles", json!([{"schedulerName": "other"}]))]);
+    let mut other = Setup::default().scheduler;
+    other.configuration = Configuration::read(&profiles).unwrap();
+    let mut named = submission("named", 100, "1", 0);
+    named.pod["spec"]["schedulerName"] = json!("other");
+    submissions.push(named);
+    let setup = Setup {
+        more_schedulers: vec![other],
+        templates: vec![template("a", "2")],
+        watch_delay: Duration::from_secs(2),
+        controllers: vec!["*".to_owned(), "-disruption".to_owned()],
+        ..Setup::default()
+    };
+    let mut lines = Lines::default();
+    run(setup, submissions, &mut lines).unwrap();
+    let placed: Vec<&String> = lines.0.iter().filter(|line| line.contains("PodScheduled")).collect();
+    assert_eq!(placed.len(), 3, "{placed:?}");
+    assert!(placed[2].contains("default/named"), "{placed:?}");
+    for line in &placed[..2] {
+        let at_ms: u64 = line.split(' ').next().unwrap().parse().unwrap();
+        assert!(line.contains("default/small-") && at_ms >= 7_000, "{line}");
+    }
+}
+
+#[test]
+fn controllers_that_do_not_exist_are_reported() {
+    let of = |names: &[&str]| controllers_problem(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    assert_eq!(of(&["*", "-disruption"]), None);
+    assert_eq!(of(&["*", "-disrupt"]), Some("\"disrupt\" is not in the list of known controllers".to_owned()));
+}

@@ -1,5 +1,6 @@
 //! `World`: what a trial is played on, a whole control plane or a model of it.
 
+use super::node_groups::Orders;
 use super::pod_state::PodState;
 use serde_json::Value;
 
@@ -22,6 +23,8 @@ pub trait World {
     async fn changes(&mut self) -> Result<Vec<Change>, String>;
     /// Creates a pod as its user does.
     async fn create_pod(&self, pod: &Value) -> Result<(), String>;
+    /// Lets nodes of groups join and leave.
+    async fn change_machines(&mut self, orders: &Orders) -> Result<(), String>;
     /// Returns why a component has ended by itself, as an error.
     fn failure(&self) -> Result<(), String>;
     /// Ends every component.

@@ -6,6 +6,8 @@ mod kubectl;
 #[cfg(test)]
 mod tests;
 
+pub use groups::MachineGroup;
+
 use crate::amounts::{self, Amounts, GPU, GPU_COUNT, GPU_MILLI, GPU_MODEL};
 use crate::files::Files;
 use crate::problem::Problem;
@@ -34,8 +36,21 @@ pub struct Machine {
     pub power: Power,
 }
 
-/// Returns the nodes of a cluster, or every mistake. `place` is the cluster's path in the study.
+/// Returns the groups of a cluster whose nodes come and go.
+pub fn machine_groups(cluster: &Cluster) -> Vec<MachineGroup> {
+    cluster.node_groups.iter().map(MachineGroup::of).collect()
+}
+
+/// Returns the nodes of a cluster that are always there, or every mistake in these and in those of groups. `place` is the cluster's path in the study.
 pub fn machines(cluster: &Cluster, files: &dyn Files, place: &str) -> Result<Vec<Machine>, Vec<Problem>> {
+    // Groups are counted before their nodes are made.
+    let scaled: usize = cluster.node_groups.iter().map(|group| group.max as usize).sum();
+    if scaled > MAX_NODES {
+        return Err(vec![Problem::new(
+            place,
+            format!("has {scaled} nodes in groups; at most {MAX_NODES} are possible"),
+        )]);
+    }
     let machines = if let Some(file) = &cluster.openb_nodes {
         openb::machines(file, files, &format!("{place}.openbNodes"))?
     } else if let Some(file) = &cluster.kubectl_nodes {
@@ -45,7 +60,8 @@ pub fn machines(cluster: &Cluster, files: &dyn Files, place: &str) -> Result<Vec
     };
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
-    for machine in &machines {
+    let groups = machine_groups(cluster);
+    for machine in machines.iter().chain(groups.iter().flat_map(|group| &group.machines)) {
         if !seen.insert(machine.name.as_str()) {
             problems.push(Problem::new(place, format!("two nodes are named {:?}", machine.name)));
         }
@@ -53,11 +69,12 @@ pub fn machines(cluster: &Cluster, files: &dyn Files, place: &str) -> Result<Vec
             problems.push(Problem::new(place, format!("node {:?}: {why}", machine.name)));
         }
     }
-    if machines.is_empty() {
+    if machines.is_empty() && groups.is_empty() {
         problems.push(Problem::new(place, "has no nodes"));
     }
-    if machines.len() > MAX_NODES {
-        problems.push(Problem::new(place, format!("has {} nodes; at most {MAX_NODES} are possible", machines.len())));
+    if machines.len() + scaled > MAX_NODES {
+        let count = machines.len() + scaled;
+        problems.push(Problem::new(place, format!("has {count} nodes; at most {MAX_NODES} are possible")));
     }
     if problems.is_empty() { Ok(machines) } else { Err(problems) }
 }

@@ -102,3 +102,16 @@ items:
     let wrong = One(text.replace("kind: Node", "kind: Pod"));
     assert!(super::machines(&cluster, &wrong, "clusters[0]").is_err());
 }
+
+#[test]
+fn a_group_that_scales_has_all_its_nodes() {
+    let group = |name: &str| json!({"template": {"name": name, "capacity": {"cpu": 4}, "pricePerHour": 0.5}, "min": 1, "max": 2});
+    let cluster = |groups: Value| cluster(json!({"name": "c", "nodeGroups": groups}));
+    let spot = cluster(json!([group("spot")]));
+    assert_eq!(machines(&spot, &Texts(&[]), "clusters[0]"), Ok(Vec::new()));
+    let groups = machine_groups(&spot);
+    let names: Vec<&str> = groups[0].machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!((names, groups[0].min, groups[0].price_per_hour), (vec!["spot-0", "spot-1"], 1, 0.5));
+    let twice = machines(&cluster(json!([group("spot"), group("spot")])), &Texts(&[]), "clusters[0]");
+    assert_eq!(twice.unwrap_err()[0].to_string(), "clusters[0]: two nodes are named \"spot-0\"");
+}

@@ -40,6 +40,9 @@ pub struct Study {
     /// Which parts of the control plane take part.
     #[serde(default)]
     pub depth: Depth,
+    /// Controllers that run, as of `--controllers`: `["*", "-podgc"]` is all that are on by default but one. All by default.
+    #[serde(default)]
+    pub controllers: Vec<String>,
     pub clusters: Vec<Cluster>,
     pub workloads: Vec<Workload>,
     pub policies: Vec<Policy>,
@@ -86,7 +89,7 @@ impl Default for Seeds {
     }
 }
 
-/// A cluster, by exactly one of `nodes`, `openbNodes` and `kubectlNodes`.
+/// A cluster, by exactly one of `nodes`, `openbNodes` and `kubectlNodes`, or by `nodeGroups`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cluster {
@@ -100,6 +103,28 @@ pub struct Cluster {
     /// The output of `kubectl get nodes -o yaml` or `-o json`.
     #[serde(default)]
     pub kubectl_nodes: Option<NodeFile>,
+    /// Nodes that an autoscaler orders when pods find no place, and gives back when they are idle.
+    #[serde(default)]
+    pub node_groups: Vec<AutoscaledGroup>,
+}
+
+/// Alike nodes, as many as pods need.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AutoscaledGroup {
+    /// What each node is, with its price. Without `count`.
+    pub template: NodeGroup,
+    /// Nodes that are there from the start, and that stay; none by default.
+    #[serde(default)]
+    pub min: Option<u32>,
+    /// Most nodes.
+    pub max: u32,
+    /// Time between the order of a node and its start; none by default.
+    #[serde(default)]
+    pub provision_delay: Option<Span>,
+    /// Time without a pod after which a node leaves; ten minutes by default, as in the Cluster Autoscaler.
+    #[serde(default)]
+    pub scale_down_after: Option<Span>,
 }
 
 /// A file with nodes.
@@ -210,6 +235,10 @@ pub struct Workload {
     /// Only pods that arrive before this time.
     #[serde(default)]
     pub until: Option<Span>,
+    /// Makes each gang a PodGroup, whose pods the scheduler places all at once or not at all. Otherwise a gang is pods with a
+    /// label, which the plugin `Gang` of a policy knows.
+    #[serde(default)]
+    pub pod_groups: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -448,6 +477,9 @@ pub struct Policy {
     /// A file with a KubeSchedulerConfiguration, in place of `configuration`.
     #[serde(default)]
     pub file: Option<String>,
+    /// Further schedulers, each by a KubeSchedulerConfiguration. They run beside the first for pods with their `schedulerName`.
+    #[serde(default)]
+    pub schedulers: Vec<Value>,
 }
 
 /// What fails in a run.

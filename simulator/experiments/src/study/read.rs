@@ -2,7 +2,7 @@
 
 use crate::metric_names::NAMES;
 use crate::problem::Problem;
-use crate::study::{API_VERSION, Distribution, Generate, KIND, Study, schema};
+use crate::study::{API_VERSION, AutoscaledGroup, Distribution, Generate, KIND, Study, schema};
 use proto::meta::names;
 use proto::serializer::yaml;
 use std::collections::BTreeSet;
@@ -67,8 +67,13 @@ impl Check {
                 self.report(path.as_str(), "must have at most one of configuration and file");
             }
             let kind = policy.configuration.as_ref().map(|configuration| &configuration["kind"]);
-            if kind.is_some_and(|kind| kind != "KubeSchedulerConfiguration") {
-                self.report(format!("{path}.configuration.kind"), "must be KubeSchedulerConfiguration");
+            let first = kind.map(|kind| (format!("{path}.configuration"), kind));
+            let further = policy.schedulers.iter().enumerate();
+            let further = further.map(|(at, document)| (format!("{path}.schedulers[{at}]"), &document["kind"]));
+            for (path, kind) in first.into_iter().chain(further) {
+                if kind != "KubeSchedulerConfiguration" {
+                    self.report(format!("{path}.kind"), "must be KubeSchedulerConfiguration");
+                }
             }
         }
     }
@@ -76,19 +81,22 @@ impl Check {
     fn clusters(&mut self, study: &Study) {
         for (index, cluster) in study.clusters.iter().enumerate() {
             let path = format!("clusters[{index}]");
-            self.one_of(
-                &path,
-                &[
-                    ("nodes", !cluster.nodes.is_empty()),
-                    ("openbNodes", cluster.openb_nodes.is_some()),
-                    ("kubectlNodes", cluster.kubectl_nodes.is_some()),
-                ],
-            );
-            if !cluster.nodes.is_empty() {
-                self.names(&format!("{path}.nodes"), cluster.nodes.iter().map(|group| &group.name), true);
+            let fixed = [
+                ("nodes", !cluster.nodes.is_empty()),
+                ("openbNodes", cluster.openb_nodes.is_some()),
+                ("kubectlNodes", cluster.kubectl_nodes.is_some()),
+            ];
+            if cluster.node_groups.is_empty() || fixed.iter().any(|(_, is_set)| *is_set) {
+                self.one_of(&path, &fixed);
             }
-            for (index, group) in cluster.nodes.iter().enumerate() {
-                let path = format!("{path}.nodes[{index}]");
+            self.names(&format!("{path}.nodes"), cluster.nodes.iter().map(|group| &group.name), false);
+            for (index, group) in cluster.node_groups.iter().enumerate() {
+                self.autoscaled(&format!("{path}.nodeGroups[{index}]"), group);
+            }
+            let fixed = cluster.nodes.iter().enumerate().map(|(at, group)| (format!("{path}.nodes[{at}]"), group));
+            let scaled = cluster.node_groups.iter().enumerate();
+            let scaled = scaled.map(|(at, group)| (format!("{path}.nodeGroups[{at}].template"), &group.template));
+            for (path, group) in fixed.chain(scaled) {
                 for (index, taint) in group.taints.iter().enumerate() {
                     if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&taint.effect.as_str()) {
                         let message = "must be NoSchedule, PreferNoSchedule or NoExecute";
@@ -111,6 +119,18 @@ impl Check {
                 }
                 self.not_negative(format!("{path}.pricePerHour"), group.price_per_hour);
             }
+        }
+    }
+
+    fn autoscaled(&mut self, path: &str, group: &AutoscaledGroup) {
+        self.name(&format!("{path}.template.name"), &group.template.name);
+        if group.template.count.is_some() {
+            self.report(format!("{path}.template.count"), "must not be set, because min and max say it");
+        }
+        if group.max == 0 {
+            self.report(format!("{path}.max"), "must be greater than zero");
+        } else if group.min.unwrap_or_default() > group.max {
+            self.report(format!("{path}.min"), "must not be greater than max");
         }
     }
 

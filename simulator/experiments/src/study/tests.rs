@@ -32,7 +32,7 @@ fn the_comments_of_the_example_are_valid_too() {
     let lines = EXAMPLE.lines().filter(|line| !is_word(line));
     let uncommented: String = lines.map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
     let study = read(&uncommented).unwrap();
-    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (3, 4, 3, 2));
+    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (4, 4, 3, 2));
     assert_eq!(study.reward.len(), 2);
 }
 
@@ -127,4 +127,34 @@ fn seeds_are_a_number_a_list_or_a_range() {
     for text in ["", "a", "4..2", "1..100000", "1,1", "-1"] {
         assert!(Seeds::parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn node_groups_say_their_bounds_once() {
+    let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: groups
+clusters:
+- name: good
+  nodeGroups: [{template: {name: a, capacity: {cpu: 4}}, max: 3}]
+- name: bad
+  nodes: [{name: fixed, capacity: {cpu: 4}}]
+  nodeGroups:
+  - {template: {name: a, count: 2, capacity: {cpu: 4}, taints: [{key: k, effect: Never}]}, min: 4, max: 3}
+  - {template: {name: b, capacity: {cpu: 4}, pricePerHour: -1}, max: 0}
+- name: none
+workloads:
+- {name: w, openbPods: {file: pods.csv}}
+policies: [{name: p}]
+";
+    expect_test::expect![[r#"
+        clusters[1].nodeGroups[0].template.count: must not be set, because min and max say it
+        clusters[1].nodeGroups[0].min: must not be greater than max
+        clusters[1].nodeGroups[1].max: must be greater than zero
+        clusters[1].nodeGroups[0].template.taints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute
+        clusters[1].nodeGroups[1].template.pricePerHour: must not be negative
+        clusters[2]: must have exactly one of nodes, openbNodes, kubectlNodes
+    "#]]
+    .assert_eq(&mistakes(text));
 }

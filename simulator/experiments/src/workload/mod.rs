@@ -69,6 +69,9 @@ pub fn arrivals(
     };
     arrivals.sort_by_key(|arrival| arrival.at);
     arrivals = scaled(arrivals, workload);
+    if workload.pod_groups {
+        arrivals.iter_mut().for_each(pod::join_group);
+    }
     if arrivals.is_empty() {
         return Err(vec![Problem::new(place, "has no pods")]);
     }

@@ -4,7 +4,7 @@ use crate::amounts::{Amounts, GPU_COUNT, GPU_MILLI, GPU_MODEL, quantity_text};
 use crate::units::micros_of;
 use crate::workload::{Arrival, PodFacts};
 use proto::Kind;
-use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::core::v1::{Pod, PodSchedulingGroup};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -102,6 +102,13 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
             }
         }
     }
+}
+
+/// Makes the pod of a gang one of the PodGroup of this name.
+pub fn join_group(arrival: &mut Arrival) {
+    let Some(gang) = &arrival.facts.gang else { return };
+    let group = PodSchedulingGroup { pod_group_name: Some(gang.clone()) };
+    arrival.pod.spec.get_or_insert_default().scheduling_group = Some(group);
 }
 
 /// Writes the duration of an arrival into its pod, for the simulated node.

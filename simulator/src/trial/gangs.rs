@@ -1,0 +1,47 @@
+//! The PodGroups of a trial: which pods ask for one, and how many pods each waits for. Pure.
+
+use super::{Submission, namespace};
+use component_base::options::feature_gates::GateValues;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Annotation with the number of a gang's pods.
+const SIZE: &str = "orrery.dev/gang";
+/// Gates of PodGroups, and the version of the API that they are in.
+const GATES: [&str; 2] = ["GenericWorkload", "GangScheduling"];
+pub const API: &str = "scheduling.k8s.io/v1alpha2";
+
+/// Names of PodGroups with their namespace, and the number of pods that must fit at the same time.
+pub type Gangs = BTreeMap<(String, String), usize>;
+
+/// Returns the groups that pods name. A group whose pods do not say its size waits for all of them.
+pub fn of(submissions: &[Submission]) -> Gangs {
+    let mut gangs = Gangs::new();
+    for pod in submissions.iter().map(|one| &one.pod) {
+        let Some(key) = group_of(pod) else { continue };
+        let counted = gangs.entry(key).or_default();
+        let told = pod["metadata"]["annotations"][SIZE].as_str().and_then(|size| size.parse().ok());
+        *counted = told.unwrap_or(*counted + 1);
+    }
+    gangs
+}
+
+/// Returns the namespace and the name of the group that a pod names.
+pub fn group_of(pod: &Value) -> Option<(String, String)> {
+    let name = pod["spec"]["schedulingGroup"]["podGroupName"].as_str()?;
+    Some((namespace(pod).to_owned(), name.to_owned()))
+}
+
+/// Returns a PodGroup as a user creates it.
+pub fn pod_group(name: &str, size: usize) -> Value {
+    json!({
+        "apiVersion": API, "kind": "PodGroup", "metadata": {"name": name},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+    })
+}
+
+/// Returns the gates that a cluster with PodGroups has on.
+pub fn gates(has_gangs: bool) -> GateValues {
+    let gates: &[&str] = if has_gangs { &GATES } else { &[] };
+    gates.iter().map(|gate| ((*gate).to_owned(), true)).collect()
+}
