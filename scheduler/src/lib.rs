@@ -17,6 +17,7 @@ pub mod extenders;
 mod pod_group_condition;
 
 // What the crates below offer to plugins outside this repository.
+pub use scheduler_explanation as explanation;
 pub use scheduling_framework as framework;
 
 pub use config::{Config, Settings};
@@ -26,6 +27,7 @@ use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::lifecycle::Threads;
+use explanation::Attempts;
 use framework::configuration::Configuration;
 use framework::configuration::shown::configz;
 use framework::{CycleExtender, Register};
@@ -71,10 +73,24 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
 
 /// Runs inside another process, which gives the client: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
+    let inspection = Inspection::new(settings.explain_attempts);
+    run_inspected(client, settings, env, inspection).await
+}
+
+/// Runs inside another process that receives every attempt.
+pub async fn run_observed(
+    client: Client,
+    settings: Settings,
+    env: Env,
+    attempts: Arc<dyn Attempts>,
+) -> Result<(), Error> {
+    run_inspected(client, settings, env, Inspection::observed(attempts)).await
+}
+
+async fn run_inspected(client: Client, settings: Settings, env: Env, inspection: Arc<Inspection>) -> Result<(), Error> {
     let (sender, configuration) = watch::channel(Arc::new(settings.configuration.clone()));
     let register: Register = Arc::new(|_, _| {});
     env.spawn(reload::follow_scripts(client.in_env(&env), register.clone(), sender));
-    let inspection = Inspection::new(settings.explain_attempts);
     lead(client, settings, env, register, configuration, inspection).await
 }
 
@@ -86,17 +102,18 @@ pub fn problems(configuration: &Configuration, client: &Client) -> Vec<String> {
 }
 
 /// Runs on informers and a client of the caller, who models the API: no kubeconfig, no port, no leader election, and scripts
-/// are read once. `decider` takes part in every cycle in place of the configured extenders.
+/// are read once. `decider` takes part in every cycle in place of the configured extenders, and `attempts` receives every attempt.
 pub async fn run_on(
     informers: Informers,
     settings: Settings,
     decider: Option<Arc<dyn CycleExtender>>,
+    attempts: Option<Arc<dyn Attempts>>,
     register: Register,
 ) -> Result<(), String> {
     let (_sender, mut configuration) = watch::channel(Arc::new(settings.configuration));
     let present = configuration.borrow_and_update().clone();
     let scheduler =
-        Scheduler::new(&informers, &present, &register, None, decider).map_err(|errors| errors.join(", "))?;
+        Scheduler::new(&informers, &present, &register, attempts, decider).map_err(|errors| errors.join(", "))?;
     informers.start();
     if informers.synced().await {
         scheduler.run(configuration).await;
@@ -124,7 +141,7 @@ async fn schedule(
 ) {
     let informers = Informers::new(&client);
     let present = configuration.borrow_and_update().clone();
-    let scheduler = match Scheduler::new(&informers, &present, &register, inspection.recorder.clone(), None) {
+    let scheduler = match Scheduler::new(&informers, &present, &register, inspection.attempts.clone(), None) {
         Ok(scheduler) => scheduler,
         Err(errors) => return tracing::error!("initializing profiles: {}", errors.join(", ")),
     };

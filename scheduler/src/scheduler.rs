@@ -26,7 +26,7 @@ use failure::{FailedPod, Failure};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
-use scheduler_explanation::{Outcome, Recorder as AttemptRecorder};
+use scheduler_explanation::{Attempts, Outcome};
 use scheduler_plugins::Sources;
 use scheduler_plugins::default_binder::DefaultBinder;
 use scheduler_plugins::default_selector::Workloads;
@@ -89,8 +89,8 @@ pub struct Scheduler {
     batch_metrics: Option<BatchMetrics>,
     /// `None` unless preemption is asynchronous.
     preemption_metrics: Option<PreemptionMetrics>,
-    /// Keeps attempts to explain them; `None` keeps nothing.
-    attempts: Option<Arc<AttemptRecorder>>,
+    /// Receives every attempt.
+    attempts: Option<Arc<dyn Attempts>>,
     random: Random,
     writes: Arc<Semaphore>,
 }
@@ -160,7 +160,7 @@ impl Scheduler {
         informers: &Informers,
         configuration: &Configuration,
         register: &Register,
-        attempts: Option<Arc<AttemptRecorder>>,
+        attempts: Option<Arc<dyn Attempts>>,
         decider: Option<Arc<dyn CycleExtender>>,
     ) -> Result<Arc<Self>, Vec<String>> {
         let (client, waiting_pods, pod_groups) = (informers.client(), WaitingPods::default(), PodGroups::default());
@@ -265,6 +265,7 @@ impl Scheduler {
         let profile = self.profiles.lock().of(&queued.info.pod)?.clone();
         let recorder = self.recorder(&profile.scheduler_name);
         let extenders = self.extenders.lock().clone();
+        self.attempts.iter().for_each(|attempts| attempts.begins());
         Some(Attempt { queued, profile, extenders, recorder, began: self.env.now(), kept: None })
     }
 

@@ -16,13 +16,15 @@ mod stage;
 mod transit;
 mod gangs;
 mod chooser;
+mod decision_log;
 mod alone;
 mod stepper;
 mod replay;
 
 pub use chooser::Decision;
+pub use decision_log::{Detail, Told};
+pub use experiments::record::Event;
 pub use modelled_api::unmodelled;
-pub use observed::Happening;
 pub use replay::Replay;
 pub use setup::{Depth, NodeGroup, Setup, Submission};
 pub use stepper::Stepper;
@@ -33,6 +35,7 @@ use alone::SchedulerAlone;
 use chooser::Chooser;
 use component_base::env::Env;
 use controller_manager::selection::UnknownController;
+use decision_log::DecisionLog;
 use node_groups::{NodeGroups, Orders};
 use observed::Observer;
 use proto::Kind;
@@ -67,8 +70,15 @@ pub struct Progress {
 
 /// Receives what happens, and reports of progress.
 pub trait Audience {
-    fn happened(&mut self, at: Duration, happening: Happening);
+    /// Of nodes and pods that are new, the trial knows the names alone.
+    fn happened(&mut self, at: Duration, event: Event);
+    /// Receives an attempt of the scheduler, if the setup asks for them.
+    fn decided(&mut self, _: Told) {}
     fn progress(&mut self, progress: Progress);
+    /// Returns why the run is not worth going on with, such as a full disk, as an error.
+    fn failure(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Runs a trial until its last pod has finished, until nothing goes on any more, or until the time of the setup. Returns
@@ -95,16 +105,17 @@ async fn play(
 ) -> Result<Duration, String> {
     setup.add_first_of_groups()?;
     let env = Env::simulated(setup.seed);
+    let log = DecisionLog::new(&env, setup.decisions, setup.cpu_clock);
     let namespaces: BTreeSet<String> = submissions.iter().map(|one| namespace(&one.pod).to_owned()).collect();
     match setup.depth {
         Depth::Full => {
             let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
             let gangs = gangs::of(&submissions);
-            let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty()).await?;
+            let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty(), log.clone()).await?;
             stage.prepare(&priorities, &namespaces).await?;
             let admin = stage.admin();
             let world = stage.watched(gangs).await?;
-            let mut trial = Trial::new(&env, &setup, world, submissions)?;
+            let mut trial = Trial::new(&env, &setup, world, log, submissions)?;
             if let Guest::Onlooker(onlooker) = guest {
                 onlooker.begin(trial.began, &env, admin);
                 trial.stays = true;
@@ -116,11 +127,11 @@ async fn play(
                 Guest::Chooser(chooser) => Some(chooser),
                 Guest::Nobody | Guest::Onlooker(_) => None,
             };
-            let world = SchedulerAlone::raise(&env, &setup, namespaces, chooser.clone()).await?;
+            let world = SchedulerAlone::raise(&env, &setup, namespaces, chooser.clone(), log.clone()).await?;
             if let Some(chooser) = chooser {
                 chooser.begin(env.now());
             }
-            Trial::new(&env, &setup, world, submissions)?.play(audience).await
+            Trial::new(&env, &setup, world, log, submissions)?.play(audience).await
         }
     }
 }
@@ -156,6 +167,7 @@ struct Trial<W> {
     observer: Observer,
     /// The nodes that come and go, if any do.
     groups: Option<NodeGroups>,
+    log: Arc<DecisionLog>,
     /// When something other than a failed attempt happened last.
     last_change: Duration,
     submissions: Vec<Submission>,
@@ -165,16 +177,25 @@ struct Trial<W> {
 }
 
 impl<W: World> Trial<W> {
-    fn new(env: &Env, setup: &Setup, world: W, submissions: Vec<Submission>) -> Result<Self, String> {
+    fn new(
+        env: &Env,
+        setup: &Setup,
+        world: W,
+        log: Arc<DecisionLog>,
+        submissions: Vec<Submission>,
+    ) -> Result<Self, String> {
         let names = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let groups = (!setup.groups.is_empty()).then(|| NodeGroups::new(setup)).transpose()?;
+        let began = env.now();
+        log.begin(began);
         Ok(Self {
-            began: env.now(),
+            began,
             until: setup.until.unwrap_or(LONGEST).min(LONGEST),
             env: env.clone(),
             world,
             observer: Observer::new(names),
             groups,
+            log,
             last_change: Duration::ZERO,
             submissions,
             created: 0,
@@ -183,8 +204,8 @@ impl<W: World> Trial<W> {
     }
 
     async fn play(mut self, audience: &mut impl Audience) -> Result<Duration, String> {
-        for happening in self.observer.begin() {
-            audience.happened(Duration::ZERO, happening);
+        for event in self.observer.begin() {
+            audience.happened(Duration::ZERO, event);
         }
         let mut next_report = self.began + REPORT_PERIOD;
         loop {
@@ -203,7 +224,9 @@ impl<W: World> Trial<W> {
                 }
                 () = self.env.sleep_until(wake) => {}
             }
+            self.log.take().into_iter().for_each(|told| audience.decided(told));
             self.world.failure()?;
+            audience.failure()?;
             let now = self.env.now();
             while self.submissions.get(self.created).is_some_and(|next| self.began + next.at <= now) {
                 let pod = self.submissions[self.created].pod.take();
@@ -225,7 +248,7 @@ impl<W: World> Trial<W> {
             }
         }
         let took = self.elapsed();
-        audience.happened(took, Happening::Ended);
+        audience.happened(took, Event::Ended);
         audience.progress(self.progress());
         if self.stays {
             return std::future::pending().await;
@@ -236,7 +259,7 @@ impl<W: World> Trial<W> {
 
     async fn observe(&mut self, change: &Change, audience: &mut impl Audience) -> Result<(), String> {
         let at = self.elapsed();
-        let (happenings, again) = match change {
+        let (events, again) = match change {
             Change::Node { name, is_ready } => {
                 if let Some(groups) = &mut self.groups {
                     groups.see_node(name, *is_ready, at);
@@ -250,11 +273,12 @@ impl<W: World> Trial<W> {
                 self.observer.see_pod(name, state.as_ref())
             }
         };
-        for happening in happenings {
-            if !matches!(happening, Happening::AttemptFailed { .. }) {
+        for mut event in events {
+            self.log.complete(&mut event);
+            if !matches!(event, Event::AttemptFailed { .. }) {
                 self.last_change = at;
             }
-            audience.happened(at, happening);
+            audience.happened(at, event);
         }
         // A user whose pod is lost creates it again.
         match again {

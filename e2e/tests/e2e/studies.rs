@@ -1,11 +1,13 @@
-//! Scheduling studies: the same study and seed give the same bytes however many cells run at a time, finished cells are not
-//! run again even after the disk was full, a bad study is refused with every mistake, and the studies of the repository run.
+//! Scheduling studies: the same study and seed give the same bytes however many cells run at a time and however slowly, finished
+//! cells are not run again after Ctrl-C or a full disk, a bad study is refused with every mistake, the studies of the repository run,
+//! and every metric follows from the records.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Lines, Read};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const PACKING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../studies/packing.yaml");
 const CELL: &str = "six-nodes/small-and-large/none/most-allocated/seed-1";
@@ -21,7 +23,63 @@ fn run(out: &Path, jobs: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns all files below a folder by their paths.
+/// Starts a command whose output is read while it runs.
+fn start(arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orrery-under-test"));
+    let command = command.arg("sim").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+fn signal(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Ctrl-C after the first of two cells.
+fn interrupt(out: &Path) {
+    let (mut child, mut lines) = start(&["run", PACKING, "--seeds", "1", "-j", "1", "--out", out.to_str().unwrap()]);
+    let first = lines.find(|line| line.as_ref().unwrap().contains("done (1 of 2)"));
+    assert!(first.is_some());
+    signal(&child, "-INT");
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(said.contains("interrupted; 1 of 2 cells are done, and the same command goes on"), "{said}");
+}
+
+/// Runs a cell in a process that is stopped for a while at each of its reports.
+fn run_slowly(cell: &str, out: &Path) {
+    let (mut child, lines) = start(&["cell", PACKING, "--seeds", "1", "--cell", cell, "--out", out.to_str().unwrap()]);
+    let mut reports = 0;
+    for report in lines {
+        assert!(report.is_ok());
+        reports += 1;
+        // The last report may come from a process that is about to end.
+        if Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap().success() {
+            assert!(sim(&["--help"]).status.success(), "the pause is as long as another process takes");
+            signal(&child, "-CONT");
+        }
+    }
+    assert!(child.wait().unwrap().success() && reports > 1, "{reports} reports");
+}
+
+/// Runs the notebook of the documentation on a finished cell: it computes every metric from the records, and compares.
+fn recompute(cell: &Path) {
+    let notebook = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recompute.ipynb")).unwrap();
+    let notebook: serde_json::Value = serde_json::from_slice(&notebook).unwrap();
+    let cells = notebook["cells"].as_array().unwrap().iter().filter(|cell| cell["cell_type"] == "code");
+    let lines = cells
+        .flat_map(|cell| cell["source"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).chain(["\n"]));
+    let program: String = lines.collect();
+    let output = Command::new("python3").args(["-c", &program]).env("ORRERY_CELL", cell).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {}", cell.display(), String::from_utf8_lossy(&output.stderr));
+    let metrics: BTreeMap<String, f64> = serde_json::from_slice(&fs::read(cell.join("metrics.json")).unwrap()).unwrap();
+    assert_eq!(said.trim(), format!("{} metrics recomputed; all are those of metrics.json", metrics.len()));
+}
+
+/// Returns all files below a folder by their paths, but the CPU times.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -30,6 +88,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             let path = entry.unwrap().path();
             match path.is_dir() {
                 true => folders.push(path),
+                false if path.ends_with("timings.json") => {}
                 false => {
                     let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
                     found.insert(name, fs::read(&path).unwrap());
@@ -44,11 +103,20 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-    run(&one, "1");
+    interrupt(&one);
+    let said = run(&one, "1");
+    assert!(said.contains("1 of 2 cells have finished before"), "{said}");
+    assert!(one.join(CELL).join("timings.json").exists());
+    recompute(&one.join(CELL));
     let first = files(&one);
     let names: Vec<&str> = first.keys().filter_map(|name| name.strip_prefix(&format!("{CELL}/"))).collect();
-    let expected = ["events.jsonl", "manifest.json", "metrics.json", "nodes.csv", "pods.csv", "samples.parquet"];
-    assert_eq!(names, expected);
+    let expected = "decisions.parquet events.jsonl manifest.json metrics.json nodes.csv pods.csv samples.parquet";
+    assert_eq!(names.join(" "), expected);
+    let setting = "six-nodes/small-and-large/none";
+    for plot in ["allocated-cpu", "waiting-pods"] {
+        assert!(first[&format!("{setting}/{plot}.svg")].starts_with(b"<svg"));
+        assert!(first[&format!("{setting}/{plot}.png")].starts_with(b"\x89PNG"));
+    }
     let records = String::from_utf8_lossy(&first[&format!("{CELL}/events.jsonl")]);
     let count = |event: &str| records.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
     assert_eq!((count("node-added"), count("pod-created"), count("pod-finished"), count("ended")), (6, 40, 40, 1));
@@ -57,19 +125,25 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     assert!(String::from_utf8_lossy(&first["comparisons.csv"]).contains(",allocation.cpu,most-allocated,default,1,"));
     compares(&one);
 
-    // The disk is full when the metrics of a cell are written. The other cell is done, and this one runs again.
+    // The disk is full when the decisions of a cell are written. The other cell is done, and this one runs again, slowly.
     fs::create_dir_all(two.join(CELL)).unwrap();
-    let metrics = two.join(CELL).join("metrics.json");
-    symlink("/dev/full", &metrics).unwrap();
+    let decisions = two.join(CELL).join("decisions.parquet");
+    symlink("/dev/full", &decisions).unwrap();
     let output = sim(&["run", PACKING, "--seeds", "1", "-j", "2", "--out", two.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("metrics.json: No space left on device"), "{said}");
+    assert!(
+        !output.status.success() && said.contains(&format!("{}: No space left on device", decisions.display())),
+        "{said}"
+    );
     assert!(said.contains("1 of 2 cells failed"), "{said}");
     assert!(!two.join(CELL).join("manifest.json").exists() && !two.join("report.html").exists());
-    fs::remove_file(metrics).unwrap();
+    fs::remove_file(decisions).unwrap();
+    run_slowly(CELL, &two);
     let said = run(&two, "2");
-    assert!(said.contains("1 of 2 cells have finished before"), "{said}");
-    assert!(first == files(&two), "-j 1 and -j 2 differ");
+    assert!(said.contains("2 of 2 cells have finished before"), "{said}");
+    let second = files(&two);
+    let differ: Vec<&String> = first.keys().filter(|name| first.get(*name) != second.get(*name)).collect();
+    assert!(differ.is_empty() && first.len() == second.len(), "-j 1 and -j 2 differ in {differ:?}");
 }
 
 /// Runs a study of the repository with one seed and with less in it. Returns the records of each cell.
@@ -84,7 +158,9 @@ fn run_smaller(study: &str, changes: &[(&str, &str)]) -> BTreeMap<String, String
     fs::write(&path, text).unwrap();
     let output = sim(&["run", path.to_str().unwrap(), "--seeds", "1", "--out", out.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = files(&out).into_iter().filter(|(name, _)| name.ends_with("events.jsonl"));
+    let records: Vec<_> = files(&out).into_iter().filter(|(name, _)| name.ends_with("events.jsonl")).collect();
+    records.iter().for_each(|(name, _)| recompute(out.join(name).parent().unwrap()));
+    let records = records.into_iter();
     records.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
 }
 

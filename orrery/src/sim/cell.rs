@@ -1,19 +1,20 @@
 //! Runs one cell of a study and writes its files. The manifest is written last, so a cell with one has finished.
 
 use crate::sim::prepared::Prepared;
-use crate::sim::recorder::Recorder;
+use crate::sim::recorder::{Recorded, Recorder};
 use crate::sim::results::{Finished, MANIFEST, RECORDS};
 use crate::sim::study_file::StudyFile;
+use crate::sim::timings::{TIMINGS, thread_cpu};
 use clap::Args;
 use component_base::tls;
 use experiments::manifest::Manifest;
 use experiments::metrics;
 use experiments::output;
-use experiments::record::Record;
-use experiments::study::{Cell, Seeds};
-use simulator::trial::{self, Audience, Happening, Progress};
+use experiments::output::decisions::{DECISIONS, VERDICTS};
+use experiments::study::{Cell, DecisionRecords, Seeds};
+use simulator::trial::{self, Detail};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
@@ -35,7 +36,10 @@ pub struct Options {
 /// True if the results have this very cell. Its nodes and pods are drawn only if there is a manifest to compare with.
 pub fn is_finished(file: &StudyFile, cell: &Cell<'_>, out: &Path) -> Result<bool, Vec<String>> {
     let Ok(finished) = Finished::open(out.join(cell.to_string())) else { return Ok(false) };
-    Ok(Prepared::new(file, cell)?.manifest.is_same_run(&finished.manifest))
+    let is_there = |name: &str| finished.manifest.files.contains_key(name);
+    let wants_verdicts = file.study.records.decisions == DecisionRecords::Plugins;
+    let has_decisions = is_there(DECISIONS) && (is_there(VERDICTS) || !wants_verdicts);
+    Ok(has_decisions && Prepared::new(file, cell)?.manifest.is_same_run(&finished.manifest))
 }
 
 /// Ends the process when a component panics, because that would leave a cluster that is not whole.
@@ -54,44 +58,47 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     let cell = file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
     let prepared = Prepared::new(&file, &cell)?;
     let folder = options.out.join(cell.to_string());
-    let (setup, submissions) = prepared.trial(&file, &cell)?;
-    let mut recorder = Recorder::new(&prepared);
+    clear(&folder).map_err(|error| vec![error])?;
+    let written = file.study.records.decisions;
+    let (mut setup, submissions) = prepared.trial(&file, &cell)?;
+    setup.decisions = Some(match written {
+        DecisionRecords::Attempts => Detail::Attempts,
+        DecisionRecords::Plugins => Detail::Plugins,
+    });
+    setup.cpu_clock = Some(thread_cpu);
+    let mut recorder = Recorder::create(&folder, &prepared, written).map_err(|error| vec![error])?;
     trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
-    write(&folder, prepared.manifest, &recorder.records, file.sample_every()).map_err(|error| vec![error])?;
+    let recorded = recorder.finish().map_err(|error| vec![error])?;
+    write(&folder, prepared.manifest, &recorded, file.sample_every()).map_err(|error| vec![error])?;
     Ok(String::new())
 }
 
-/// Reports progress to the process that has started this one.
-impl Audience for Recorder {
-    fn happened(&mut self, at: Duration, happening: Happening) {
-        self.note(at, happening);
-    }
-
-    fn progress(&mut self, progress: Progress) {
-        let Progress { at, created, finished, pods } = progress;
-        // Without a reader the run goes on.
-        let _ = writeln!(io::stdout(), "{} {created} {finished} {pods}", at.as_secs());
-    }
+/// Makes the folder of a cell. It has no manifest until it has finished.
+fn clear(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    [MANIFEST, VERDICTS].into_iter().map(|name| folder.join(name)).try_for_each(|place| match fs::remove_file(&place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{}: {error}", place.display())),
+        _ => Ok(()),
+    })
 }
 
 /// Writes the files of a cell, and its manifest last.
-fn write(folder: &Path, mut manifest: Manifest, records: &[Record], sample_every: Duration) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn write(folder: &Path, mut manifest: Manifest, recorded: &Recorded, sample_every: Duration) -> Result<(), String> {
     let place = folder.join(MANIFEST);
-    match fs::remove_file(&place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(format!("{}: {error}", place.display())),
-        _ => {}
-    }
+    recorded.files.iter().for_each(|(name, hash)| manifest.add_hash(name, hash.clone()));
     let mut put = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
         manifest.add(name, bytes);
         fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))
     };
-    let lines: String = records.iter().map(|record| record.line() + "\n").collect();
+    let lines: String = recorded.records.iter().map(|record| record.line() + "\n").collect();
     put(RECORDS, lines.as_bytes())?;
-    for (name, bytes) in output::files(&metrics::summarise(records, sample_every))? {
+    for (name, bytes) in output::files(&metrics::summarise(&recorded.records, sample_every))? {
         put(name, &bytes)?;
     }
+    let timings = folder.join(TIMINGS);
+    let text = format!("{:#}\n", recorded.timings.document());
+    fs::write(&timings, text).map_err(|error| format!("{}: {error}", timings.display()))?;
     // A manifest that is half written is none: a rename replaces it whole.
     let partial = folder.join(format!("{MANIFEST}.partial"));
     let written = fs::write(&partial, manifest.text()).and_then(|()| fs::rename(&partial, &place));

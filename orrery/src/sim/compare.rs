@@ -8,9 +8,10 @@ use component_base::rng::Random;
 use experiments::compare::{self, Comparison, LEVEL, Run};
 use experiments::draw::Draw;
 use experiments::output::report::{self, Outcome};
-use experiments::output::tables;
+use experiments::output::{curves, tables, waits};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Seed of the bootstrap, so that the same results give the same intervals.
@@ -68,7 +69,7 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     Ok(lines.join("\n"))
 }
 
-/// Writes `report.html` and `comparisons.csv` of a study whose cells have all finished. Its first policy is the baseline.
+/// Writes `report.html`, `comparisons.csv` and plots of a study whose cells have all finished. Its first policy is the baseline.
 pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
     let study = &file.study;
     let cells = study.cells();
@@ -78,7 +79,8 @@ pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
         let summary = cell.summary(file.sample_every())?;
         let manifest = &cell.manifest;
         let (setting, policy) = (manifest.setting.clone(), manifest.policy.clone());
-        Ok(Outcome { setting, policy, seed: manifest.seed, summary })
+        let decisions = cell.decisions(&waits::longest(&summary))?;
+        Ok(Outcome { setting, policy, seed: manifest.seed, summary, decisions })
     };
     let outcomes: Vec<Outcome> = cells.iter().map(outcome).collect::<Result<_, _>>()?;
     let (mut compared, mut refusals) = (Vec::new(), Vec::new());
@@ -99,11 +101,19 @@ pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
     compared.retain(|one| !study.metrics.is_empty() || one.p_adjusted < LEVEL);
     let said = if refusals.is_empty() { Ok(compared) } else { Err(refusals) };
     let html = report::report(study, &outcomes, &said)?;
-    for (name, bytes) in [("report.html", html.into_bytes()), ("comparisons.csv", table)] {
-        let path = out.join(name);
-        fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    let put = |path: PathBuf, bytes: &[u8]| {
+        fs::write(&path, bytes).map_err(|error: io::Error| format!("{}: {error}", path.display()))
+    };
+    let settings: BTreeSet<&str> = outcomes.iter().map(|outcome| outcome.setting.as_str()).collect();
+    for setting in settings {
+        let of: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.setting == setting).collect();
+        for (name, plot) in curves::plots(study, &of) {
+            put(out.join(setting).join(format!("{name}.svg")), plot.svg()?.as_bytes())?;
+            put(out.join(setting).join(format!("{name}.png")), &plot.png()?)?;
+        }
     }
-    Ok(())
+    put(out.join("comparisons.csv"), &table)?;
+    put(out.join("report.html"), html.as_bytes())
 }
 
 fn runs(cells: &[Finished]) -> Result<Vec<Run>, Vec<String>> {

@@ -6,7 +6,9 @@
 pub mod study_file;
 pub mod policy;
 pub mod prepared;
-pub mod recorder;
+pub mod records;
+mod timings;
+mod recorder;
 pub mod cell;
 pub mod results;
 pub mod compare;

@@ -1,53 +1,83 @@
-//! `Recorder`: turns the happenings of a trial into records.
+//! `Recorder`: makes records of what happens in a trial, and writes what the scheduler decides while it runs.
 
 use crate::sim::prepared::Prepared;
-use experiments::record::{Event, PodCreated, Record};
-use simulator::trial::Happening;
-use std::collections::BTreeMap;
+use crate::sim::records::Records;
+use crate::sim::timings::Timings;
+use experiments::manifest::Hashed;
+use experiments::output::decisions::{DECISIONS, Decisions, VERDICTS};
+use experiments::record::{Event, Record};
+use experiments::study::DecisionRecords;
+use simulator::trial::{Audience, Progress, Told};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub struct Recorder {
-    nodes: BTreeMap<String, Event>,
-    pods: BTreeMap<String, PodCreated>,
+    folder: PathBuf,
+    records: Records,
+    decisions: Decisions<Hashed<File>>,
+    timings: Timings,
+    /// The first write that has failed.
+    failure: Option<String>,
+}
+
+/// What a trial has left.
+pub struct Recorded {
     pub records: Vec<Record>,
+    /// Hashes of the files that are written.
+    pub files: Vec<(&'static str, String)>,
+    pub timings: Timings,
 }
 
 impl Recorder {
-    pub fn new(prepared: &Prepared) -> Self {
-        let created = prepared.arrivals.iter().map(Event::from).filter_map(|event| match event {
-            Event::PodCreated(created) => Some((created.pod.clone(), created)),
-            _ => None,
-        });
-        let in_groups = prepared.groups.iter().flat_map(|group| &group.machines);
-        let nodes =
-            prepared.machines.iter().chain(in_groups).map(|machine| (machine.name.clone(), Event::from(machine)));
-        Self { nodes: nodes.collect(), pods: created.collect(), records: Vec::new() }
+    /// Opens the files of decisions in the folder of a cell.
+    pub fn create(folder: &Path, prepared: &Prepared, written: DecisionRecords) -> Result<Self, String> {
+        let open = |name: &str| {
+            let path = folder.join(name);
+            File::create(&path).map(Hashed::new).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let verdicts = match written {
+            DecisionRecords::Attempts => None,
+            DecisionRecords::Plugins => Some(open(VERDICTS)?),
+        };
+        let decisions = Decisions::new(open(DECISIONS)?, verdicts)?;
+        let (timings, folder) = (Timings::default(), folder.to_owned());
+        Ok(Self { folder, records: Records::new(prepared), decisions, timings, failure: None })
     }
 
-    /// Returns the pods of the study by name.
-    pub fn pods(&self) -> &BTreeMap<String, PodCreated> {
-        &self.pods
+    /// Ends the files.
+    pub fn finish(self) -> Result<Recorded, String> {
+        let Self { folder, records, decisions, timings, .. } = self;
+        let place = |error: String| format!("{}/{error}", folder.display());
+        let mut files = Vec::new();
+        for (name, sink) in decisions.finish().map_err(place)? {
+            files.push((name, sink.finish().map_err(|error| place(format!("{name}: {error}")))?));
+        }
+        Ok(Recorded { records: records.records, files, timings })
+    }
+}
+
+impl Audience for Recorder {
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.records.note(at, event);
     }
 
-    /// Appends what has happened.
-    pub fn note(&mut self, at: Duration, happening: Happening) {
-        self.records.extend(self.event(happening).map(|event| Record::new(at, event)));
+    fn decided(&mut self, told: Told) {
+        self.timings.decisions.extend(told.cpu);
+        if self.failure.is_none() {
+            let added = self.decisions.add(told.decided, told.verdicts);
+            self.failure = added.err().map(|error| format!("{}/{error}", self.folder.display()));
+        }
     }
 
-    fn event(&self, happening: Happening) -> Option<Event> {
-        Some(match happening {
-            Happening::NodeAdded { node } => self.nodes.get(&node)?.clone(),
-            Happening::NodeRemoved { node } => Event::NodeRemoved { node },
-            // A pod that no user of the workload has created is none of the study.
-            Happening::PodCreated { pod } => Event::PodCreated(self.pods.get(&pod)?.clone()),
-            Happening::AttemptFailed { pod, reason } => Event::AttemptFailed { pod, reason },
-            Happening::PodScheduled { pod, node, gpus } => Event::PodScheduled { pod, node, gpus },
-            Happening::PodStarted { pod } => Event::PodStarted { pod },
-            Happening::PodFinished { pod, succeeded } => Event::PodFinished { pod, succeeded },
-            Happening::PodPreempted { pod } => Event::PodPreempted { pod, by: String::new() },
-            Happening::PodEvicted { pod, reason } => Event::PodEvicted { pod, reason },
-            Happening::PodDeleted { pod } => Event::PodDeleted { pod },
-            Happening::Ended => Event::Ended,
-        })
+    fn progress(&mut self, progress: Progress) {
+        let Progress { at, created, finished, pods } = progress;
+        // Without a reader the run goes on.
+        let _ = writeln!(io::stdout(), "{} {created} {finished} {pods}", at.as_secs());
+    }
+
+    fn failure(&self) -> Result<(), String> {
+        self.failure.clone().map_or(Ok(()), Err)
     }
 }

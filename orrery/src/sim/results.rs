@@ -1,11 +1,15 @@
 //! The finished cells of a study, as they lie on disk.
 
 use experiments::compare::Run;
+use experiments::decision::Decided;
 use experiments::manifest::Manifest;
 use experiments::metrics::{self, Summary, Values};
+use experiments::output::decisions::{self, DECISIONS};
 use experiments::record;
 use serde::de::DeserializeOwned;
-use std::fs;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,6 +53,14 @@ impl Finished {
     pub fn run(&self) -> Result<Run, String> {
         let values: Values = read(&self.folder.join(METRICS))?;
         Ok(Run::new(self.manifest.clone(), values))
+    }
+
+    /// Reads the attempts of some pods.
+    pub fn decisions(&self, pods: &BTreeSet<String>) -> Result<Vec<Decided>, String> {
+        let path = self.folder.join(DECISIONS);
+        let failed = |error: &dyn Display| format!("{}: {error}", path.display());
+        let file = File::open(&path).map_err(|error| failed(&error))?;
+        decisions::read(file, pods).map_err(|error| failed(&error))
     }
 
     /// Computes everything anew from the records.

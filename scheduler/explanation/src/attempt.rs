@@ -38,6 +38,8 @@ pub struct Attempt {
     /// Number of the attempt since the scheduler started. The recorder sets it.
     pub id: u64,
     pub at: Timestamp,
+    /// Time from the beginning of the cycle to its decision.
+    pub took: Duration,
     pub pod: Arc<PodInfo>,
     /// Number of this pod's attempt, from 1.
     pub number: u32,

@@ -233,7 +233,8 @@ fn timings(attempt: &Attempt) -> Vec<PointTime> {
     attempt.timings.iter().map(time).collect()
 }
 
-fn choice(attempt: &Attempt, snapshot: &Snapshot) -> Choice {
+/// Returns how the node of an attempt was chosen. Runs no plugin.
+pub fn choice(attempt: &Attempt, snapshot: &Snapshot) -> Choice {
     let nominated_node = attempt.pod.nominated_node_name().to_owned();
     let Outcome::Found(decision) = &attempt.outcome else { return Choice { nominated_node, ..Choice::default() } };
     let totals = cycle::totals(&decision.scores, decision.feasible.len());

@@ -11,10 +11,12 @@
 //! ```
 
 pub mod attempt;
+pub mod attempts;
 pub mod recorder;
 
 pub mod document;
 pub mod explain;
+pub mod reason;
 pub mod what_if;
 pub mod verify;
 
@@ -24,6 +26,7 @@ mod columns;
 pub mod export;
 
 pub use attempt::{Attempt, Outcome, QueueMove};
+pub use attempts::Attempts;
 pub use document::Explanation;
 pub use recorder::{Limits, Recorder};
 

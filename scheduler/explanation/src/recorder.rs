@@ -7,7 +7,7 @@
 //! base (before the oldest attempt) + changes of attempt 7 + changes of attempt 8 = the snapshot of attempt 8
 //! ```
 
-use crate::Attempt;
+use crate::{Attempt, Attempts};
 use parking_lot::Mutex;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use std::collections::VecDeque;
@@ -89,29 +89,6 @@ impl Recorder {
         Self { limits, ring: Mutex::default() }
     }
 
-    /// Keeps an attempt. Returns its number, by which `end` and `get` find it.
-    pub fn record(&self, mut attempt: Attempt, snapshot: &Snapshot) -> u64 {
-        let mut ring = self.ring.lock();
-        let changes = Changes::between(&ring.newest, snapshot.nodes());
-        changes.apply(&mut ring.newest);
-        ring.recorded += 1;
-        attempt.id = ring.recorded;
-        let bytes = attempt.bytes() + changes.bytes();
-        ring.bytes += bytes;
-        ring.kept.push_back(Kept { attempt: Arc::new(attempt), changes, bytes });
-        while ring.kept.len() > self.limits.attempts.max(1) || (ring.bytes > self.limits.bytes && ring.kept.len() > 1) {
-            ring.drop_oldest();
-        }
-        ring.recorded
-    }
-
-    /// Adds what happened after the decision.
-    pub fn end(&self, id: u64, end: &str) {
-        if let Some(kept) = self.ring.lock().find(id) {
-            *kept.attempt.end.lock() = Some(end.to_owned());
-        }
-    }
-
     /// Returns the attempts that are kept, the oldest first.
     pub fn list(&self) -> Vec<Arc<Attempt>> {
         self.ring.lock().kept.iter().map(|kept| kept.attempt.clone()).collect()
@@ -130,6 +107,31 @@ impl Recorder {
         snapshot.set_namespaces(attempt.namespaces.clone());
         snapshot.rebuild(nodes.into_iter());
         Some((attempt, snapshot))
+    }
+}
+
+impl Attempts for Recorder {
+    /// Keeps an attempt. Returns its number, by which `end` and `get` find it.
+    fn record(&self, mut attempt: Attempt, snapshot: &Snapshot) -> u64 {
+        let mut ring = self.ring.lock();
+        let changes = Changes::between(&ring.newest, snapshot.nodes());
+        changes.apply(&mut ring.newest);
+        ring.recorded += 1;
+        attempt.id = ring.recorded;
+        let bytes = attempt.bytes() + changes.bytes();
+        ring.bytes += bytes;
+        ring.kept.push_back(Kept { attempt: Arc::new(attempt), changes, bytes });
+        while ring.kept.len() > self.limits.attempts.max(1) || (ring.bytes > self.limits.bytes && ring.kept.len() > 1) {
+            ring.drop_oldest();
+        }
+        ring.recorded
+    }
+
+    /// Adds what happened after the decision.
+    fn end(&self, id: u64, end: &str) {
+        if let Some(kept) = self.ring.lock().find(id) {
+            *kept.attempt.end.lock() = Some(end.to_owned());
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Tests explanations on small clusters.
 
 use crate::attempt::{Attempt, Outcome};
+use crate::attempts::Attempts;
 use crate::explain::explain;
 use crate::export::{self, Format};
+use crate::reason::reason;
 use crate::recorder::{Limits, Recorder};
 use crate::rows;
 use crate::verify::verify;
@@ -11,6 +13,8 @@ use jiff::Timestamp;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use scheduler_plugins::fixture::{TestCluster, info, node, pod};
 use scheduling_framework::CycleState;
+use scheduling_framework::cycle::Decision;
+use scheduling_framework::profile::PluginScores;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -34,6 +38,7 @@ fn attempt(cluster: &mut TestCluster, value: Value, assume: bool) -> Attempt {
     Attempt {
         id: 0,
         at: Timestamp::UNIX_EPOCH,
+        took: Default::default(),
         pod,
         number: 1,
         moves: Vec::new(),
@@ -186,6 +191,30 @@ fn the_reference_evaluator_agrees_where_it_knows_the_pod() {
     let unknown = attempt(&mut cluster, pod("db", "1", volume), false);
     let explanation = explain(&unknown, &cluster.snapshot);
     assert_eq!(verify(&unknown, &cluster.snapshot, &explanation).unknown, ["volumes with storage"]);
+}
+
+#[test]
+fn a_sentence_says_why() {
+    let mut cluster = cluster();
+    let mut attempt = attempt(&mut cluster, pod("new", "1", json!({})), false);
+    let names: Vec<String> = cluster.snapshot.nodes().iter().map(|node| node.name().to_owned()).collect();
+    let score = |plugin, weight, scores: &[i64]| PluginScores { plugin, weight, scores: scores.to_vec() };
+    let mut said = |feasible: &[usize], scores: Vec<PluginScores>| {
+        let Outcome::Found(decision) = &mut attempt.outcome else { panic!("the pod fits") };
+        *decision = Decision { node: names[0].clone(), evaluated: 3, feasible: feasible.to_vec(), ..decision.clone() };
+        decision.scores = scores;
+        reason(&attempt, &cluster.snapshot)
+    };
+    assert_eq!(said(&[0], Vec::new()), "1 of 3 nodes fit");
+    let scores = vec![score("Spread", 1, &[10, 100]), score("Pack", 2, &[90, 5]), score("Quiet", 1, &[0, 0])];
+    let expected = format!(
+        "2 of 3 nodes fit; {} has the highest total, 190 (Pack 90·2, Spread 10·1), then {} with 110",
+        names[0], names[1]
+    );
+    assert_eq!(said(&[0, 1], scores), expected);
+    let expected =
+        format!("3 of 3 nodes fit; {} has the highest total, 7 (Pack 7·1), drawn from 2 nodes with it", names[0]);
+    assert_eq!(said(&[0, 1, 2], vec![score("Pack", 1, &[7, 3, 7])]), expected);
 }
 
 #[test]

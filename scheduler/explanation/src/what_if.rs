@@ -93,6 +93,7 @@ pub fn what_if(attempt: &Attempt, snapshot: &Snapshot, changes: &[Change]) -> Re
     let changed = Attempt {
         id: attempt.id,
         at: attempt.at,
+        took: attempt.took,
         pod: pod.clone(),
         number: attempt.number,
         moves: Vec::new(),

@@ -9,7 +9,7 @@ use component_base::lifecycle::SignalListener;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
-use scheduler_explanation::{Limits, Recorder, recorder};
+use scheduler_explanation::{Attempts, Limits, Recorder, recorder};
 use std::sync::{Arc, Weak};
 
 pub struct Inspection {
@@ -17,6 +17,8 @@ pub struct Inspection {
     scheduler: Mutex<Weak<Scheduler>>,
     /// `None` if nothing is recorded. It outlives a change of the leader.
     pub recorder: Option<Arc<Recorder>>,
+    /// Receives the attempts of the scheduler: the recorder, unless somebody else does.
+    pub attempts: Option<Arc<dyn Attempts>>,
 }
 
 impl Inspection {
@@ -24,7 +26,13 @@ impl Inspection {
     pub fn new(attempts: usize) -> Arc<Self> {
         let limits = Limits { attempts, bytes: recorder::DEFAULT_MAX_BYTES };
         let recorder = (attempts > 0).then(|| Arc::new(Recorder::new(limits)));
-        Arc::new(Self { scheduler: Mutex::default(), recorder })
+        let attempts = recorder.clone().map(|recorder| recorder as Arc<dyn Attempts>);
+        Arc::new(Self { scheduler: Mutex::default(), recorder, attempts })
+    }
+
+    /// Explains nothing, because somebody else receives the attempts.
+    pub fn observed(attempts: Arc<dyn Attempts>) -> Arc<Self> {
+        Arc::new(Self { scheduler: Mutex::default(), recorder: None, attempts: Some(attempts) })
     }
 
     /// Shows this scheduler from now on, also in the metrics.

@@ -175,7 +175,7 @@ impl Cluster {
         let inspection = Inspection::new(100);
         let (sender, receiver) = watch::channel(Arc::new(configuration));
         let scheduler =
-            Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone(), None).unwrap();
+            Scheduler::new(&informers, &sender.borrow(), &register, inspection.attempts.clone(), None).unwrap();
         inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);

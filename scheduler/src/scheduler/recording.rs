@@ -48,6 +48,7 @@ impl Scheduler {
         let kept = KeptAttempt {
             id: 0,
             at: self.env.wall(),
+            took: self.env.now() - attempt.began,
             pod: queued.info.clone(),
             number: queued.attempts,
             moves: moves.collect(),

@@ -173,7 +173,7 @@ impl Running {
         let inspection = Inspection::new(10);
         let (sender, receiver) = watch::channel(configuration);
         let scheduler =
-            Scheduler::new(&informers, &sender.borrow(), &register, inspection.recorder.clone(), None).unwrap();
+            Scheduler::new(&informers, &sender.borrow(), &register, inspection.attempts.clone(), None).unwrap();
         inspection.set(&scheduler);
         informers.start();
         assert!(informers.synced().await);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 /// What a cell was made of, and hashes of what it has written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub struct Manifest {
 
 /// Returns the SHA-256 sum in hexadecimal digits.
 pub fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
 /// Returns the hash of everything but the policy that decides a run.
@@ -56,7 +57,7 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
         "sampleEvery": study.sample_every,
     });
     all.update(rest.to_string());
-    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(all)
 }
 
 impl Manifest {
@@ -80,6 +81,11 @@ impl Manifest {
         self.files.insert(name.to_owned(), hash(bytes));
     }
 
+    /// Notes a file that was written through `Hashed`.
+    pub fn add_hash(&mut self, name: &str, hash: String) {
+        self.files.insert(name.to_owned(), hash);
+    }
+
     /// True if `finished` is of the same cell with the same inputs, so that it need not run again.
     pub fn is_same_run(&self, finished: &Self) -> bool {
         *self == Self { files: self.files.clone(), ..finished.clone() }
@@ -90,4 +96,39 @@ impl Manifest {
         text.push(b'\n');
         text
     }
+}
+
+/// A sink that hashes what passes through it.
+#[derive(Debug)]
+pub struct Hashed<W> {
+    sink: W,
+    sum: Sha256,
+}
+
+impl<W: Write> Hashed<W> {
+    pub fn new(sink: W) -> Self {
+        Self { sink, sum: Sha256::new() }
+    }
+
+    /// Writes what is left, and returns the hash.
+    pub fn finish(mut self) -> io::Result<String> {
+        self.sink.flush()?;
+        Ok(hexadecimal(self.sum))
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+fn hexadecimal(sum: Sha256) -> String {
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

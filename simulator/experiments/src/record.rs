@@ -40,6 +40,9 @@ pub enum Event {
         /// Places of the GPUs that the pod got, if the policy chose them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         gpus: Vec<u32>,
+        /// When the scheduler took the pod from its queue for the attempt that has bound it. `None` if it is unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decided_us: Option<u64>,
     },
     /// All containers run.
     PodStarted {
@@ -52,6 +55,7 @@ pub enum Event {
     /// The scheduler deletes the pod in favour of another one.
     PodPreempted {
         pod: String,
+        /// The pod in whose favour it is; empty if it is unknown.
         by: String,
     },
     /// The pod loses its node for another reason: an eviction, a taint, a node that vanishes.

@@ -12,6 +12,7 @@ use kubelet_sim::plan::NodePlan;
 use kubelet_sim::template::NodeTemplate;
 use modelled_api::ModelledApi;
 use parking_lot::Mutex;
+use scheduler::explanation::Attempts;
 use scheduler::framework::{CycleExtender, Register};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ impl SchedulerAlone {
         setup: &Setup,
         namespaces: BTreeSet<String>,
         chooser: Option<Arc<Chooser>>,
+        attempts: Arc<dyn Attempts>,
     ) -> Result<Self, String> {
         let (process, nodes) =
             (env.process(&format!("{}/1", Part::Scheduler)), env.process(&format!("{}/1", Part::Nodes)));
@@ -49,7 +51,7 @@ impl SchedulerAlone {
         let failure: Arc<Mutex<Option<String>>> = Arc::default();
         let decider = chooser.map(|chooser| chooser as Arc<dyn CycleExtender>);
         let register: Register = Arc::new(|_, _| {});
-        let running = scheduler::run_on(informers, setup.scheduler(), decider, register);
+        let running = scheduler::run_on(informers, setup.scheduler(), decider, Some(attempts), register);
         let why = failure.clone();
         process.spawn(async move {
             if let Err(error) = running.await {

@@ -1,57 +1,14 @@
 //! `Observer`: says what has happened to pods and nodes, from what is written to the store. Pure.
+//!
+//! Of a node or pod that is new it knows the name alone. Whoever has drawn the workload adds the rest.
 
 use super::pod_state::{PodState, RUN_FOR};
+use experiments::record::{Event, NodeAdded, PodCreated};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reason of the condition `DisruptionTarget` of pods that are preempted.
 const PREEMPTED: &str = "PreemptionByScheduler";
-
-/// What has happened. Pods are named `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
-    NodeAdded {
-        node: String,
-    },
-    /// The node is gone, or is not ready any more.
-    NodeRemoved {
-        node: String,
-    },
-    PodCreated {
-        pod: String,
-    },
-    /// A scheduling cycle found no place.
-    AttemptFailed {
-        pod: String,
-        reason: String,
-    },
-    PodScheduled {
-        pod: String,
-        node: String,
-        /// Places of the GPUs that the policy has chosen.
-        gpus: Vec<u32>,
-    },
-    /// All containers run.
-    PodStarted {
-        pod: String,
-    },
-    PodFinished {
-        pod: String,
-        succeeded: bool,
-    },
-    PodPreempted {
-        pod: String,
-    },
-    PodEvicted {
-        pod: String,
-        reason: String,
-    },
-    /// The pod is gone before it has finished.
-    PodDeleted {
-        pod: String,
-    },
-    Ended,
-}
 
 /// How far the life of a pod is. The order is that of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +31,10 @@ struct Observed {
     last_failure: String,
 }
 
+fn added(node: String) -> Event {
+    Event::NodeAdded(NodeAdded { node, ..NodeAdded::default() })
+}
+
 /// What is known of pods and nodes.
 #[derive(Debug, Default)]
 pub struct Observer {
@@ -92,8 +53,8 @@ impl Observer {
     }
 
     /// Returns what had happened before.
-    pub fn begin(&self) -> Vec<Happening> {
-        self.ready.iter().map(|node| Happening::NodeAdded { node: node.clone() }).collect()
+    pub fn begin(&self) -> Vec<Event> {
+        self.ready.iter().map(|node| added(node.clone())).collect()
     }
 
     /// Notes a pod that a user has created, so that it can be created again.
@@ -122,16 +83,16 @@ impl Observer {
     }
 
     /// Takes a write to a node.
-    pub fn see_node(&mut self, node: &str, is_ready: bool) -> Option<Happening> {
+    pub fn see_node(&mut self, node: &str, is_ready: bool) -> Option<Event> {
         let node = node.to_owned();
         match is_ready {
-            true => self.ready.insert(node.clone()).then_some(Happening::NodeAdded { node }),
-            false => self.ready.remove(&node).then_some(Happening::NodeRemoved { node }),
+            true => self.ready.insert(node.clone()).then(|| added(node)),
+            false => self.ready.remove(&node).then_some(Event::NodeRemoved { node }),
         }
     }
 
     /// Takes a write to a pod; `None` deletes it. Returns what has happened, and a pod that is to be created again.
-    pub fn see_pod(&mut self, pod: &str, state: Option<&PodState>) -> (Vec<Happening>, Option<Value>) {
+    pub fn see_pod(&mut self, pod: &str, state: Option<&PodState>) -> (Vec<Event>, Option<Value>) {
         if !self.pods.contains_key(pod) {
             self.pods.insert(pod.to_owned(), Observed::default());
         }
@@ -142,7 +103,7 @@ impl Observer {
         let Some(state) = state else {
             known.exists = false;
             if known.stage != Stage::Finished {
-                found.push(Happening::PodDeleted { pod: name() });
+                found.push(Event::PodDeleted { pod: name() });
                 again.clone_from(&known.written);
                 (known.stage, known.is_lost) = (Stage::Pending, false);
                 known.last_failure.clear();
@@ -153,25 +114,30 @@ impl Observer {
         if !known.exists {
             known.exists = true;
             known.has_end |= state.has_end;
-            found.push(Happening::PodCreated { pod: name() });
+            found.push(Event::PodCreated(PodCreated { pod: name(), ..PodCreated::default() }));
         }
         if let Some(message) = &state.unscheduled
             && known.stage == Stage::Pending
             && known.last_failure != *message
         {
             known.last_failure.clone_from(message);
-            found.push(Happening::AttemptFailed { pod: name(), reason: message.clone() });
+            found.push(Event::AttemptFailed { pod: name(), reason: message.clone() });
         }
         if let Some(node) = &state.node
             && known.stage == Stage::Pending
         {
             known.stage = Stage::Bound;
-            found.push(Happening::PodScheduled { pod: name(), node: node.clone(), gpus: state.gpus.clone() });
+            found.push(Event::PodScheduled {
+                pod: name(),
+                node: node.clone(),
+                gpus: state.gpus.clone(),
+                decided_us: None,
+            });
         }
         let has_ended = matches!(state.phase.as_str(), "Succeeded" | "Failed");
         if known.stage == Stage::Bound && matches!(state.phase.as_str(), "Running" | "Succeeded") {
             known.stage = Stage::Started;
-            found.push(Happening::PodStarted { pod: name() });
+            found.push(Event::PodStarted { pod: name() });
         }
         if let Some(reason) = &state.disrupted
             && !known.is_lost
@@ -179,8 +145,8 @@ impl Observer {
         {
             known.is_lost = true;
             found.push(match reason.as_str() {
-                PREEMPTED => Happening::PodPreempted { pod: name() },
-                reason => Happening::PodEvicted { pod: name(), reason: reason.to_owned() },
+                PREEMPTED => Event::PodPreempted { pod: name(), by: String::new() },
+                reason => Event::PodEvicted { pod: name(), reason: reason.to_owned() },
             });
         }
         // A pod that loses its node ends too, but its work is not done.
@@ -188,7 +154,7 @@ impl Observer {
             known.stage = Stage::Finished;
             known.written = None;
             self.finished += 1;
-            found.push(Happening::PodFinished { pod: name(), succeeded: state.phase == "Succeeded" });
+            found.push(Event::PodFinished { pod: name(), succeeded: state.phase == "Succeeded" });
         }
         let is_running_on = known.has_end && matches!(known.stage, Stage::Bound | Stage::Started);
         self.to_finish = self.to_finish + usize::from(is_running_on) - usize::from(was_running_on);

@@ -1,5 +1,6 @@
 //! `Setup`: what a trial runs on.
 
+use super::decision_log::Detail;
 use super::gangs;
 use component_base::options;
 use kubelet_sim::machines::failure_model::FailureModel;
@@ -56,6 +57,10 @@ pub struct Setup {
     pub controllers: Vec<String>,
     /// Time that a pull of an image takes, if it is not the default of the nodes.
     pub image_pull: Option<Duration>,
+    /// What the audience is told of each attempt of the scheduler; nothing if `None`.
+    pub decisions: Option<Detail>,
+    /// Returns the CPU time of the thread. It is measured and told, and decides nothing.
+    pub cpu_clock: Option<fn() -> Duration>,
     /// Virtual time at which the trial ends at the latest.
     pub until: Option<Duration>,
 }
@@ -95,6 +100,8 @@ impl Default for Setup {
             watch_delay: Duration::ZERO,
             controllers: Vec::new(),
             image_pull: None,
+            decisions: None,
+            cpu_clock: None,
             until: None,
         }
     }

@@ -22,6 +22,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
 use proto::kinds::api::scheduling::v1::PriorityClass;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
+use scheduler::explanation::Attempts;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -53,11 +54,12 @@ pub struct Stage {
     processes: Vec<Env>,
     /// Settings of the schedulers, until they start.
     schedulers: Vec<scheduler::Settings>,
+    attempts: Arc<dyn Attempts>,
 }
 
 impl Stage {
     /// Starts every component.
-    pub async fn raise(env: &Env, setup: Setup, has_gangs: bool) -> Result<Self, String> {
+    pub async fn raise(env: &Env, setup: Setup, has_gangs: bool, attempts: Arc<dyn Attempts>) -> Result<Self, String> {
         let store = Memory::new(&env.process("store"));
         let server = env.process("apiserver/1");
         let config = Config {
@@ -81,6 +83,7 @@ impl Stage {
             failure: Arc::default(),
             processes: Vec::new(),
             schedulers: Vec::new(),
+            attempts,
         };
         let mut controllers = setup.controllers(keys::authority_pem());
         controllers.feature_gates = gangs::gates(has_gangs);
@@ -156,7 +159,10 @@ impl Stage {
         let fraction_ns = self.env.wall().subsec_nanosecond().unsigned_abs();
         self.env.sleep(Duration::from_secs(1).saturating_sub(Duration::from_nanos(fraction_ns.into()))).await;
         for (number, settings) in (1..).zip(std::mem::take(&mut self.schedulers)) {
-            self.start_numbered(Part::Scheduler, number, |client, env| scheduler::run_with(client, settings, env));
+            let attempts = self.attempts.clone();
+            self.start_numbered(Part::Scheduler, number, |client, env| {
+                scheduler::run_observed(client, settings, env, attempts)
+            });
         }
         self.env.sleep(SETTLING).await;
         self.failure()

@@ -15,7 +15,8 @@ fn seen(writes: &[Option<Value>]) -> (Vec<String>, Observer) {
     let mut happenings = Vec::new();
     for write in writes {
         let (found, again) = observer.see_pod("default/p", write.as_ref().map(PodState::of_document).as_ref());
-        happenings.extend(found.iter().map(|one| format!("{one:?}").split(' ').next().unwrap_or_default().to_owned()));
+        happenings
+            .extend(found.iter().map(|one| format!("{one:?}").split([' ', '(']).next().unwrap_or_default().to_owned()));
         happenings.extend(again.map(|_| "again".to_owned()));
     }
     (happenings, observer)
@@ -63,8 +64,8 @@ fn a_preempted_pod_is_created_again() {
 struct Lines(Vec<String>);
 
 impl Audience for Lines {
-    fn happened(&mut self, at: Duration, happening: Happening) {
-        self.0.push(format!("{} {happening:?}", at.as_millis()));
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.0.push(format!("{} {event:?}", at.as_millis()));
     }
 
     fn progress(&mut self, _: Progress) {}
@@ -106,6 +107,56 @@ fn a_trial_repeats_and_ends() {
     assert!(first.last().is_some_and(|line| line.ends_with(" Ended")), "{first:#?}");
 }
 
+/// Every attempt is told, and what is told changes nothing. A preemption names the pod in whose favour it is.
+#[test]
+fn attempts_are_told_in_both_depths() {
+    #[derive(Default)]
+    struct Attempts(Lines, Vec<Told>);
+    impl Audience for Attempts {
+        fn happened(&mut self, at: Duration, event: Event) {
+            self.0.happened(at, event);
+        }
+        fn decided(&mut self, told: Told) {
+            self.1.push(told);
+        }
+        fn progress(&mut self, _: Progress) {}
+    }
+    for depth in [Depth::Full, Depth::Scheduler] {
+        let play = |decisions| {
+            let templates = vec![template("a", "2"), template("b", "1")];
+            let setup = Setup { depth, templates, decisions, ..Setup::default() };
+            let submissions = vec![submission("low", 0, "2", 0), submission("high", 10, "2", 100)];
+            let mut heard = Attempts::default();
+            run(setup, submissions, &mut heard).unwrap();
+            (heard.0.0, heard.1)
+        };
+        let ((lines, none), (of_attempts, attempts)) = (play(None), play(Some(Detail::Attempts)));
+        let (of_plugins, plugins) = play(Some(Detail::Plugins));
+        assert!(none.is_empty() && lines == of_attempts && lines == of_plugins, "{depth:?}");
+        let preempted = r#"PodPreempted { pod: "default/low", by: "default/high" }"#;
+        assert!(lines.iter().any(|line| line.ends_with(preempted)), "{depth:?}: {lines:#?}");
+        // A binding takes one request.
+        assert!(lines.iter().any(|line| line.contains("\"default/low\"") && line.contains("decided_us: Some(")));
+
+        let decided: Vec<_> = attempts.iter().map(|told| told.decided.clone()).collect();
+        assert_eq!(decided, plugins.iter().map(|told| told.decided.clone()).collect::<Vec<_>>());
+        let first = &decided[0];
+        assert_eq!((first.pod.as_str(), first.result.as_str(), first.node.as_str()), ("default/low", "scheduled", "a"));
+        assert_eq!((first.evaluated, first.feasible, first.ties, first.attempt), (2, 1, 1, 1));
+        assert_eq!(first.reason, "1 of 2 nodes fit");
+        let second = &decided[1];
+        assert_eq!((second.pod.as_str(), second.result.as_str()), ("default/high", "unschedulable"));
+        assert_eq!((second.victims, second.at_us / 1_000_000), (1, 10));
+        let words = |number: u64, node: &str| {
+            let of = plugins.iter().flat_map(|told| &told.verdicts);
+            let of = of.filter(|one| one.number == number && one.node == node && one.result != "Success");
+            of.map(|one| format!("{} {} {}", one.point, one.plugin, one.reasons)).collect::<Vec<_>>()
+        };
+        assert_eq!(words(1, "b"), ["Filter NodeResourcesFit Insufficient cpu"], "{depth:?}");
+        assert!(words(1, "a").is_empty());
+    }
+}
+
 #[test]
 fn pods_of_every_namespace_run() {
     for depth in [Depth::Full, Depth::Scheduler] {
@@ -123,10 +174,10 @@ fn pods_of_every_namespace_run() {
 struct Placements(Vec<String>);
 
 impl Audience for Placements {
-    fn happened(&mut self, _: Duration, happening: Happening) {
-        match happening {
-            Happening::PodScheduled { .. } | Happening::PodPreempted { .. } | Happening::PodFinished { .. } => {
-                self.0.push(format!("{happening:?}"));
+    fn happened(&mut self, _: Duration, event: Event) {
+        match event {
+            Event::PodScheduled { .. } | Event::PodPreempted { .. } | Event::PodFinished { .. } => {
+                self.0.push(format!("{event:?}"));
             }
             _ => {}
         }

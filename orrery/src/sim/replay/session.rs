@@ -3,12 +3,12 @@
 use super::command::{Command, Moment};
 use super::door::Exchange;
 use crate::sim::prepared::Prepared;
-use crate::sim::recorder::Recorder;
+use crate::sim::records::Records;
 use crate::sim::study_file::StudyFile;
 use experiments::record::{Event, Record};
 use experiments::study::Cell;
 use serde_json::Value;
-use simulator::trial::{Audience, Happening, Progress, Replay};
+use simulator::trial::{Audience, Progress, Replay};
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -58,17 +58,17 @@ impl Goal {
 
 /// Notes what happens, and stops the clock at the goal.
 struct Watcher {
-    recorder: Recorder,
+    noted: Records,
     goal: Goal,
     stop: Arc<Notify>,
     has_ended: bool,
 }
 
 impl Watcher {
-    fn note(&mut self, at: Duration, happening: Happening) {
-        let known = self.recorder.records.len();
-        self.recorder.note(at, happening);
-        for record in &self.recorder.records[known..] {
+    fn note(&mut self, at: Duration, event: Event) {
+        let known = self.noted.records.len();
+        self.noted.note(at, event);
+        for record in &self.noted.records[known..] {
             self.has_ended |= record.event == Event::Ended;
             if self.goal.is_reached(record) || self.has_ended {
                 self.stop.notify_one();
@@ -81,8 +81,8 @@ impl Watcher {
 struct Shared(Rc<RefCell<Watcher>>);
 
 impl Audience for Shared {
-    fn happened(&mut self, at: Duration, happening: Happening) {
-        self.0.borrow_mut().note(at, happening);
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.0.borrow_mut().note(at, event);
     }
 
     fn progress(&mut self, _: Progress) {}
@@ -99,8 +99,8 @@ impl Cluster {
     fn new(file: &StudyFile, cell: &Cell<'_>, prepared: &Prepared) -> Result<Self, Vec<String>> {
         let (setup, submissions) = prepared.trial(file, cell)?;
         let stop = Arc::new(Notify::new());
-        let (recorder, goal) = (Recorder::new(prepared), Goal::At(Duration::ZERO));
-        let watcher = Watcher { recorder, goal, stop: stop.clone(), has_ended: false };
+        let (noted, goal) = (Records::new(prepared), Goal::At(Duration::ZERO));
+        let watcher = Watcher { noted, goal, stop: stop.clone(), has_ended: false };
         let watcher = Shared(Rc::new(RefCell::new(watcher)));
         Ok(Self { replay: Replay::new(setup, submissions, watcher.clone()), watcher, stop })
     }
@@ -129,7 +129,7 @@ impl Cluster {
     /// Returns where the cluster is: its time and the last thing that has happened.
     fn place(&self) -> String {
         let watcher = self.watcher.0.borrow();
-        let last = watcher.recorder.records.last().map(Record::line).unwrap_or_default();
+        let last = watcher.noted.records.last().map(Record::line).unwrap_or_default();
         format!("at {:.3}s, after {last}", self.replay.now().as_secs_f64())
     }
 }

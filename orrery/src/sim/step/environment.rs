@@ -2,18 +2,18 @@
 
 use super::request::Command;
 use crate::sim::prepared::Prepared;
-use crate::sim::recorder::Recorder;
+use crate::sim::records::Records;
 use crate::sim::study_file::StudyFile;
 use component_helpers::scheduling::requests;
 use experiments::learning::layout::{Layout, NodeState, Outcome, PodState};
 use experiments::learning::ledger::{Answer, Ledger};
 use experiments::metrics::{self, Values};
-use experiments::record::Record;
+use experiments::record::{Event, Record};
 use experiments::study::Cell;
 use experiments::units::micros_of;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
-use simulator::trial::{Audience, Decision, Happening, Progress, Stepper};
+use simulator::trial::{Audience, Decision, Progress, Stepper};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -66,13 +66,13 @@ impl Environment {
     }
 }
 
-/// The happenings of a trial, which the stepper and its episode share.
+/// What happens in a trial, which the stepper and its episode share.
 #[derive(Clone)]
-struct Notes(Rc<RefCell<Recorder>>);
+struct Notes(Rc<RefCell<Records>>);
 
 impl Audience for Notes {
-    fn happened(&mut self, at: Duration, happening: Happening) {
-        self.0.borrow_mut().note(at, happening);
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.0.borrow_mut().note(at, event);
     }
 
     fn progress(&mut self, _: Progress) {}
@@ -96,9 +96,9 @@ impl Episode {
         let cell = Cell { seed, ..scene.cell };
         let prepared = Prepared::new(scene.file, &cell)?;
         let (setup, submissions) = prepared.trial(scene.file, &cell)?;
-        let recorder = Recorder::new(&prepared);
-        let ledger = Ledger::new(recorder.pods().clone(), &scene.file.study.reward);
-        let notes = Notes(Rc::new(RefCell::new(recorder)));
+        let noted = Records::new(&prepared);
+        let ledger = Ledger::new(noted.pods().clone(), &scene.file.study.reward);
+        let notes = Notes(Rc::new(RefCell::new(noted)));
         let mut episode = Self {
             until: setup.until,
             stepper: Stepper::new(setup, submissions, notes.clone()),
@@ -140,9 +140,9 @@ impl Episode {
 
     fn go_on(&mut self) -> Result<(), String> {
         self.decision = self.stepper.next_decision()?;
-        let recorder = self.notes.0.borrow();
-        recorder.records[self.read..].iter().for_each(|record: &Record| self.ledger.record(record));
-        self.read = recorder.records.len();
+        let noted = self.notes.0.borrow();
+        noted.records[self.read..].iter().for_each(|record: &Record| self.ledger.record(record));
+        self.read = noted.records.len();
         let at = self.decision.as_ref().map_or(self.stepper.took(), |decision| decision.at);
         if let Some(decision) = &self.decision {
             self.ledger.ask(micros_of(at), &key(&decision.pod));
@@ -150,7 +150,7 @@ impl Episode {
         let mut reward = self.ledger.settle(micros_of(at));
         let (mut is_terminated, mut is_truncated) = (false, false);
         if self.decision.is_none() {
-            self.metrics = metrics::summarise(&recorder.records, Duration::MAX).values;
+            self.metrics = metrics::summarise(&noted.records, Duration::MAX).values;
             reward += self.ledger.at_end(&self.metrics);
             is_truncated = self.until.is_some_and(|until| at >= until);
             is_terminated = !is_truncated;

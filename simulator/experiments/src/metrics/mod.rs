@@ -93,6 +93,7 @@ fn times(replay: &Replay, values: &mut Values) {
     // A pod that was never bound has waited until the end.
     let pending = pods().map(|pod| seconds(pod.scheduled_us.unwrap_or(replay.end_us()) - pod.created_us));
     distribution(values, "pending", pending.collect());
+    distribution(values, "decision-latency", replay.decision_latencies_us.iter().map(|us| seconds(*us)).collect());
     let finished = || pods().filter_map(|pod| Some((pod, pod.jct_us()?)));
     distribution(values, "jct", finished().map(|(_, jct_us)| seconds(jct_us)).collect());
     let with_duration = || finished().filter_map(|(pod, jct_us)| Some((jct_us as f64, pod.created.duration_us?)));

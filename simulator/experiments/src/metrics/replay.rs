@@ -75,6 +75,8 @@ pub struct Replay {
     pub preemptions: u64,
     pub evictions: u64,
     pub failed_attempts: u64,
+    /// Time from the beginning of the attempt to the binding, of each binding whose attempt is known.
+    pub decision_latencies_us: Vec<u64>,
     pending: u64,
     bound: u64,
     now_us: u64,
@@ -188,7 +190,10 @@ impl Replay {
                     row.last_reason.clone_from(reason);
                 }
             }
-            Event::PodScheduled { pod, node, gpus } => self.bind(pod, node, gpus, at_us),
+            Event::PodScheduled { pod, node, gpus, decided_us } => {
+                self.decision_latencies_us.extend(decided_us.map(|decided_us| at_us.saturating_sub(decided_us)));
+                self.bind(pod, node, gpus, at_us);
+            }
             Event::PodStarted { pod } => self.start(pod, at_us),
             Event::PodFinished { pod, succeeded } => {
                 self.release(pod);

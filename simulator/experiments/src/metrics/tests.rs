@@ -16,9 +16,9 @@ const RUN: &str = r#"
 {"at_us":0,"event":"node-added","node":"n2","allocatable":{"cpu":4000,"memory":8589934592}}
 {"at_us":0,"event":"pod-created","pod":"default/a","requests":{"cpu":2000,"memory":1073741824},"gpu_count":1,"gpu_milli":500,"user":"ann","gang":"g","duration_us":50000000}
 {"at_us":0,"event":"pod-created","pod":"default/b","requests":{"cpu":4000},"user":"ben","gang":"g","duration_us":80000000}
-{"at_us":0,"event":"pod-scheduled","pod":"default/a","node":"n1","gpus":[0]}
+{"at_us":0,"event":"pod-scheduled","pod":"default/a","node":"n1","gpus":[0],"decided_us":0}
 {"at_us":10000000,"event":"pod-started","pod":"default/a"}
-{"at_us":20000000,"event":"pod-scheduled","pod":"default/b","node":"n2"}
+{"at_us":20000000,"event":"pod-scheduled","pod":"default/b","node":"n2","decided_us":14000000}
 {"at_us":20000000,"event":"pod-started","pod":"default/b"}
 {"at_us":40000000,"event":"pod-created","pod":"default/c","requests":{"cpu":2000},"gpu_count":1,"gpu_milli":1000,"user":"ann","duration_us":20000000}
 {"at_us":40000000,"event":"pod-scheduled","pod":"default/c","node":"n1"}
@@ -26,7 +26,7 @@ const RUN: &str = r#"
 {"at_us":50000000,"event":"pod-created","pod":"default/d","requests":{"cpu":8000},"user":"ben","duration_us":20000000}
 {"at_us":55000000,"event":"attempt-failed","pod":"default/d","reason":"Insufficient cpu"}
 {"at_us":60000000,"event":"pod-finished","pod":"default/a","succeeded":true}
-{"at_us":60000000,"event":"pod-scheduled","pod":"default/c","node":"n1"}
+{"at_us":60000000,"event":"pod-scheduled","pod":"default/c","node":"n1","decided_us":57000000}
 {"at_us":60000000,"event":"pod-started","pod":"default/c"}
 {"at_us":80000000,"event":"pod-finished","pod":"default/c","succeeded":false}
 {"at_us":100000000,"event":"pod-finished","pod":"default/b","succeeded":true}
@@ -67,6 +67,11 @@ fn values_are_those_worked_by_hand() {
         ("pending.p50", 10.0),
         // Place 0.95 · 3 = 2.85 between 20 and 50.
         ("pending.p95", 45.5),
+        // a is bound in the moment of its decision, b 6 s later, c 3 s later at its second binding; nothing is known of the first.
+        ("decision-latency.mean", 3.0),
+        ("decision-latency.p50", 3.0),
+        // Place 0.95 · 2 = 1.9 between 3 and 6.
+        ("decision-latency.p95", 5.7),
         // a 60, b 100, c 40.
         ("jct.mean", 66.666_667),
         ("jct.p50", 60.0),

@@ -2,8 +2,13 @@
 //! decimal places, and nothing tells when or where it was written.
 
 pub mod tables;
+pub mod columns;
 pub mod samples;
+pub mod decisions;
 pub mod plot;
+mod html;
+pub mod curves;
+pub mod waits;
 pub mod report;
 #[cfg(test)]
 mod tests;
@@ -19,6 +24,6 @@ pub fn files(summary: &Summary) -> Result<Vec<(&'static str, Vec<u8>)>, String> 
         ("metrics.json", tables::metrics_json(&summary.values)),
         ("nodes.csv", tables::nodes_csv(summary)),
         ("pods.csv", tables::pods_csv(summary)),
-        ("samples.parquet", samples::parquet(&summary.samples).map_err(|error| error.to_string())?),
+        ("samples.parquet", samples::parquet(&summary.samples).map_err(columns::why)?),
     ])
 }

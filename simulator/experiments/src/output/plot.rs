@@ -1,10 +1,20 @@
-//! Plots as SVG, drawn by plotters. Text is left to whoever shows the picture, so no font is needed and the bytes are the
-//! same everywhere.
+//! Plots as SVG and PNG, drawn by plotters. A font that is compiled in measures the text, and draws it into pixels, so the
+//! bytes are the same everywhere.
 
 use crate::units::rounded;
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::register_font;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::error::Error;
+use std::sync::OnceLock;
 
-const SIZE: (u32, u32) = (720, 360);
+/// Width and height of the picture, and of its part for the names of lines, on a screen of ordinary resolution.
+const SIZE: (u32, u32) = (760, 360);
+const LEGEND: u32 = 150;
+/// Pixels of a PNG for each of these, so that it is sharp in print.
+const PNG_SCALE: u32 = 2;
+const FONT: &str = "sans-serif";
 
 /// Colours that people with colour blindness can tell apart (Okabe and Ito's).
 const COLOURS: [RGBColor; 7] = [
@@ -16,6 +26,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
 ];
+const GRID: RGBColor = RGBColor(225, 225, 225);
+const AXIS: RGBColor = RGBColor(130, 130, 130);
 
 /// A line with a band around it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,57 +37,100 @@ pub struct Series {
     pub points: Vec<(f64, f64, f64, f64)>,
 }
 
-/// Draws lines with their bands.
-pub fn lines(title: &str, x: &str, y: &str, all: &[Series]) -> Result<String, String> {
-    let points = || all.iter().flat_map(|series| &series.points);
-    let end = points().map(|point| point.0).fold(0.0, f64::max);
-    let top = points().map(|point| point.3).fold(0.0, f64::max);
-    let (end, top) = (if end > 0.0 { end } else { 1.0 }, if top > 0.0 { top * 1.05 } else { 1.0 });
-    let mut svg = String::new();
-    draw(&mut svg, title, (x, end), (y, top), all).map_err(|error| error.to_string())?;
-    Ok(svg)
+/// Lines over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plot {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    pub series: Vec<Series>,
 }
 
-fn draw(
-    svg: &mut String,
-    title: &str,
-    (x, end): (&str, f64),
-    (y, top): (&str, f64),
-    all: &[Series],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 18))
-        .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..end, 0.0..top)?;
-    let label = |number: &f64| rounded(*number).to_string();
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .x_desc(x)
-        .y_desc(y)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .draw()?;
-    for (series, colour) in all.iter().zip(COLOURS.iter().cycle()) {
-        let above = series.points.iter().map(|point| (point.0, point.3));
-        let below = series.points.iter().rev().map(|point| (point.0, point.2));
-        let band: Vec<(f64, f64)> = above.chain(below).collect();
-        chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.15))))?;
-        let line = LineSeries::new(series.points.iter().map(|point| (point.0, point.1)), colour.stroke_width(2));
-        let colour = *colour;
+impl Plot {
+    /// Returns the text of an SVG picture.
+    pub fn svg(&self) -> Result<String, String> {
+        let mut svg = String::new();
+        let drawn = fonts().and_then(|()| {
+            let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+            self.draw(&area, 1).map_err(|error| error.to_string())
+        });
+        drawn.map(|()| svg)
+    }
+
+    /// Returns the bytes of a PNG picture.
+    pub fn png(&self) -> Result<Vec<u8>, String> {
+        fonts()?;
+        let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
+        let mut pixels = vec![0; (width * height * 3) as usize];
+        {
+            let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+            self.draw(&area, PNG_SCALE).map_err(|error| error.to_string())?;
+        }
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut writer = encoder.write_header().map_err(|error| error.to_string())?;
+        writer.write_image_data(&pixels).map_err(|error| error.to_string())?;
+        writer.finish().map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Result<(), Box<dyn Error>>
+    where
+        B::ErrorType: 'static,
+    {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let end = points().map(|point| point.0).fold(0.0, f64::max);
+        let top = points().map(|point| point.3).fold(0.0, f64::max);
+        let (end, top) = (if end > 0.0 { end } else { 1.0 }, if top > 0.0 { top * 1.05 } else { 1.0 });
+        area.fill(&WHITE)?;
+        let (picture, legend) = area.split_horizontally((SIZE.0 - LEGEND) * scale);
+        let mut chart = ChartBuilder::on(&picture)
+            .caption(&self.title, (FONT, 18 * scale))
+            .margin(10 * scale)
+            .x_label_area_size(42 * scale)
+            .y_label_area_size(62 * scale)
+            .build_cartesian_2d(0.0..end, 0.0..top)?;
+        let label = |number: &f64| rounded(*number).to_string();
         chart
-            .draw_series(line)?
-            .label(series.name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID.stroke_width(scale))
+            .axis_style(AXIS.stroke_width(scale))
+            .label_style((FONT, 13 * scale))
+            .axis_desc_style((FONT, 14 * scale))
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .x_label_formatter(&label)
+            .y_label_formatter(&label)
+            .draw()?;
+        let coloured = || self.series.iter().zip(COLOURS.iter().cycle());
+        // All bands lie below all lines.
+        for (series, colour) in coloured() {
+            let above = series.points.iter().map(|point| (point.0, point.3));
+            let below = series.points.iter().rev().map(|point| (point.0, point.2));
+            let band: Vec<(f64, f64)> = above.chain(below).collect();
+            chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.15))))?;
+        }
+        for (series, colour) in coloured() {
+            let line = series.points.iter().map(|point| (point.0, point.1));
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(2 * scale)))?;
+        }
+        let style = TextStyle::from((FONT, 13 * scale)).pos(Pos::new(HPos::Left, VPos::Center));
+        let unit = i32::try_from(scale)?;
+        for (place, (series, colour)) in (0..).zip(coloured()) {
+            let y = (48 + 22 * place) * unit;
+            legend.draw(&PathElement::new([(0, y), (22 * unit, y)], colour.stroke_width(2 * scale)))?;
+            legend.draw(&Text::new(series.name.as_str(), (28 * unit, y), style.clone()))?;
+        }
+        area.present()?;
+        Ok(())
     }
-    if !all.is_empty() {
-        let legend = SeriesLabelPosition::UpperRight;
-        chart.configure_series_labels().position(legend).background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
-    }
-    area.present()?;
-    Ok(())
+}
+
+/// Makes the font known, once.
+fn fonts() -> Result<(), String> {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let register = || register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT).is_ok();
+    if *KNOWN.get_or_init(register) { Ok(()) } else { Err("the font of plots is unreadable".to_owned()) }
 }

@@ -1,10 +1,13 @@
 //! The files of a small run.
 
+use super::decisions::{DECISIONS, Decisions, VERDICTS};
 use super::*;
+use crate::decision::{Decided, Verdict};
 use crate::metrics::summarise;
 use crate::record;
 use crate::study::{self, Study};
 use crate::{cluster, workload};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const RUN: &str = r#"
@@ -47,6 +50,38 @@ fn samples_are_a_parquet_file() {
 }
 
 #[test]
+fn decisions_are_read_as_they_were_written() {
+    let decided = |number: u64, pod: &str, score| Decided {
+        number,
+        at_us: number * 10,
+        pod: pod.to_owned(),
+        attempt: 2,
+        result: "scheduled".to_owned(),
+        node: "n".to_owned(),
+        evaluated: 3,
+        feasible: 2,
+        ties: 1,
+        score,
+        reason: "why".to_owned(),
+        ..Decided::default()
+    };
+    let rows = [decided(1, "default/a", Some(-7)), decided(2, "default/b", Some(5)), decided(3, "default/a", None)];
+    let verdict = Verdict { number: 1, node: "n".to_owned(), raw: Some(3), ..Verdict::default() };
+    let mut files = Decisions::new(Vec::<u8>::new(), Some(Vec::new())).unwrap();
+    for row in &rows {
+        files.add(row.clone(), vec![verdict.clone(); 2]).unwrap();
+    }
+    let files = files.finish().unwrap();
+    assert_eq!([files[0].0, files[1].0], [DECISIONS, VERDICTS]);
+    let pods = BTreeSet::from(["default/a".to_owned()]);
+    let read = decisions::read(bytes::Bytes::from(files[0].1.clone()), &pods).unwrap();
+    assert_eq!(read, [rows[0].clone(), rows[2].clone()]);
+    // A run without any attempt has a file without rows.
+    let empty = Decisions::new(Vec::<u8>::new(), None).unwrap().finish().unwrap();
+    assert_eq!(decisions::read(bytes::Bytes::from(empty[0].1.clone()), &pods), Ok(Vec::new()));
+}
+
+#[test]
 fn a_report_needs_no_other_file() {
     let study = example();
     let outcome = |policy: &str, seed| Outcome {
@@ -54,13 +89,23 @@ fn a_report_needs_no_other_file() {
         policy: policy.to_owned(),
         seed,
         summary: summary(),
+        decisions: vec![Decided {
+            at_us: 1_500_000,
+            pod: "default/a".to_owned(),
+            result: "unschedulable".to_owned(),
+            reason: "no <room>".to_owned(),
+            ..Decided::default()
+        }],
     };
     let outcomes = [outcome("default", 1), outcome("default", 2), outcome("most-allocated", 1)];
     let refused = Err(vec!["most-allocated has no runs with the seeds 2".to_owned()]);
     let html = report::report(&study, &outcomes, &refused).unwrap();
-    assert!(html.contains("<tr><td>pending.p50 (s)</td><td>0.5 ± 0</td><td>0.5</td></tr>"), "{html}");
+    assert!(
+        html.contains("<tr><td>pending.p50</td><td class=\"unit\">s</td><td>0.5 ± 0</td><td>0.5</td></tr>"),
+        "{html}"
+    );
     assert!(html.contains("<li>most-allocated has no runs with the seeds 2</li>"));
-    assert!(html.contains("<td class=\"text\">no &lt;room&gt;</td>"));
+    assert!(html.contains("<li>1.5 s: <b>unschedulable</b>: no &lt;room&gt;</li>"));
     assert_eq!(
         html.matches("<svg").count(),
         1,
@@ -68,6 +113,10 @@ fn a_report_needs_no_other_file() {
     );
     assert!(!html.contains("http://") || html.matches("http://").count() == html.matches("http://www.w3.org/").count());
     assert_eq!(report::report(&study, &outcomes, &refused), Ok(html));
+    let plots = curves::plots(&study, &outcomes.iter().collect::<Vec<_>>());
+    let png = plots[0].1.png().unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 5_000);
+    assert_eq!(plots[0].1.png(), Ok(png));
 }
 
 #[test]

@@ -58,6 +58,9 @@ pub struct Study {
     /// Virtual time at which a run ends, even if pods have not finished. Otherwise it ends with its last pod.
     #[serde(default)]
     pub until: Option<Span>,
+    /// What is written beside the records that metrics need.
+    #[serde(default)]
+    pub records: Records,
     /// Metrics of the report, by name; all if empty.
     #[serde(default)]
     pub metrics: Vec<String>,
@@ -76,6 +79,26 @@ pub enum Depth {
     Full,
     /// Queue, cache, framework and binding of the scheduler, against a modelled API.
     Scheduler,
+}
+
+/// What is written beside the records that metrics need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Records {
+    #[serde(default)]
+    pub decisions: DecisionRecords,
+}
+
+/// What is written of the scheduler's decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub enum DecisionRecords {
+    /// A row for each attempt, in `decisions.parquet`.
+    #[default]
+    Attempts,
+    /// In `verdicts.parquet` also a row for each plugin and node. Such files are large, and runs take several times as long.
+    Plugins,
 }
 
 /// Seeds, as a list or as a range.
