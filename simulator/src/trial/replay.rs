@@ -45,7 +45,7 @@ impl Replay {
     /// Prepares a trial of depth `full`. Nothing happens before `go_on`.
     pub fn new(setup: Setup, submissions: Vec<Submission>, mut audience: impl Audience + 'static) -> Self {
         let onlooker = Arc::new(Onlooker::default());
-        let setup = Setup { depth: Depth::Full, ..setup };
+        let setup = Setup { depth: Depth::Full, keeps_events: true, ..setup };
         let guest = Guest::Onlooker(onlooker.clone());
         let run: Run = Box::pin(async move { play(setup, submissions, &mut audience, guest).await });
         Self { run, runtime: virtual_runtime(), onlooker }

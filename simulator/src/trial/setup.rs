@@ -55,6 +55,8 @@ pub struct Setup {
     pub watch_delay: Duration,
     /// Controllers that run, as of `--controllers`; those that are on by default if empty.
     pub controllers: Vec<String>,
+    /// Whether Events are kept, for those who look at the cluster.
+    pub keeps_events: bool,
     /// Time that a pull of an image takes, if it is not the default of the nodes.
     pub image_pull: Option<Duration>,
     /// What the audience is told of each attempt of the scheduler; nothing if `None`.
@@ -99,6 +101,7 @@ impl Default for Setup {
             api_delay: Duration::ZERO,
             watch_delay: Duration::ZERO,
             controllers: Vec::new(),
+            keeps_events: false,
             image_pull: None,
             decisions: None,
             cpu_clock: None,

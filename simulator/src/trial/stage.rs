@@ -3,7 +3,7 @@
 use super::gangs::{self, Gangs};
 use super::node_groups::Orders;
 use super::pod_state::PodState;
-use super::transit::delayed;
+use super::transit::{Transit, delayed};
 use super::world::{Change, World};
 use super::{Setup, with_class};
 use crate::keys;
@@ -41,6 +41,8 @@ pub const LATENCY: Duration = Duration::from_millis(5);
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// Time between the start of the scheduler and the first pod.
 pub const SETTLING: Duration = Duration::from_secs(1);
+/// Time for which Events are kept, if they are. Those of an hour would be most of a trial's memory.
+const EVENT_TTL: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(1800);
 
 pub struct Stage {
@@ -66,13 +68,16 @@ impl Stage {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
+            event_ttl: EVENT_TTL,
             original: OriginalFlags::of_gates(gangs::gates(has_gangs)),
             runtime_config: gangs_api(has_gangs),
             ..Config::default()
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
-        network.register(AUTHORITY, delayed(api.service.clone(), env, LATENCY + setup.api_delay, setup.watch_delay));
+        let transit =
+            Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay, keeps_events: setup.keeps_events };
+        network.register(AUTHORITY, delayed(api.service.clone(), env, transit));
         let initial = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {

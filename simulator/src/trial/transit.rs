@@ -15,8 +15,19 @@ use tower::ServiceExt;
 const FRAMES: usize = 10_000;
 const MAX_EVENT_BYTES: usize = 3 << 20;
 
-/// Wraps the server's service. A request takes `request`, and each event of a watch arrives `watch` after it was sent.
-pub fn delayed(service: HttpService, env: &Env, request_time: Duration, watch: Duration) -> HttpService {
+/// What the wire does.
+#[derive(Clone, Copy, Debug)]
+pub struct Transit {
+    /// Time of a request.
+    pub request: Duration,
+    /// Time by which each event of a watch arrives late.
+    pub watch: Duration,
+    pub keeps_events: bool,
+}
+
+/// Wraps the server's service.
+pub fn delayed(service: HttpService, env: &Env, transit: Transit) -> HttpService {
+    let Transit { request: request_time, watch, keeps_events } = transit;
     let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
         let (env, service) = (env.clone(), service.clone());
@@ -26,7 +37,7 @@ pub fn delayed(service: HttpService, env: &Env, request_time: Duration, watch: D
                 return service.oneshot(request).await;
             }
             env.sleep(request_time).await;
-            if is_event(request.method(), request.uri().path()) {
+            if !keeps_events && is_event(request.method(), request.uri().path()) {
                 return Ok(forget(request).await);
             }
             let is_watch = request.uri().query().is_some_and(is_watch);
