@@ -86,7 +86,7 @@ pub fn read(file: impl ChunkReader + 'static, pods: &BTreeSet<String>) -> Result
     let mut found = Vec::new();
     for row in reader.get_row_iter(None).map_err(why)? {
         let row = row.map_err(why)?;
-        let text = |at: usize| row.get_string(at).map(String::clone);
+        let text = |at: usize| row.get_string(at).cloned();
         let whole = |at: usize| row.get_long(at).map(|number| u64::try_from(number).unwrap_or_default());
         let read = || -> parquet::errors::Result<Decided> {
             Ok(Decided {
