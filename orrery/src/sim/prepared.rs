@@ -67,6 +67,7 @@ impl Prepared {
             controllers: file.study.controllers.clone(),
             image_pull: faults.and_then(|faults| faults.image_pull.as_ref()).map(|span| span.duration),
             until: file.study.until.as_ref().map(|span| span.duration),
+            ..Setup::default()
         };
         let submission = |arrival: &Arrival| -> Result<Submission, Vec<String>> {
             let pod = serde_json::to_value(&arrival.pod).map_err(|error| vec![error.to_string()])?;

@@ -80,7 +80,12 @@ impl Ledger {
         self.advance(at_us);
         let mut packed = 0.0;
         if let Answer::Node(node) = answer {
-            let event = Event::PodScheduled { pod: pod.to_owned(), node: node.to_owned(), gpus: Vec::new() };
+            let event = Event::PodScheduled {
+                pod: pod.to_owned(),
+                node: node.to_owned(),
+                gpus: Vec::new(),
+                decided_us: Some(at_us),
+            };
             self.replay.apply(&Record { at_us, event });
             self.assumed.insert(pod.to_owned());
             packed = self.replay.allocated_share(node);
