@@ -331,6 +331,10 @@ impl Fleet {
             Event::Added(node) | Event::Updated { new: node, .. } => {
                 self.observe_node(at, node);
                 self.retry_mounts(event);
+                // The report after the registration found no node if this event came later.
+                if matches!(event, Event::Added(_)) {
+                    self.node_queue.add(NodeTask::ReportStatus(at));
+                }
             }
             Event::Deleted(node) => self.members.at(at).forget_node(node.uid()),
         }

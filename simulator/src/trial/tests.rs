@@ -297,8 +297,8 @@ fn nodes_of_groups_come_and_go_in_both_depths() {
         // Seconds, the kind and the names.
         let short = |line: &String| {
             let (at_ms, rest) = line.split_once(' ').unwrap_or_default();
-            let kind = rest.split(' ').next().unwrap_or_default();
-            let names: Vec<&str> = rest.split('"').skip(1).step_by(2).collect();
+            let kind = rest.split([' ', '(']).next().unwrap_or_default();
+            let names: Vec<&str> = rest.split('"').skip(1).step_by(2).filter(|name| !name.is_empty()).collect();
             format!("{} {kind} {}", at_ms.parse::<u64>().unwrap_or_default() / 1000, names.join(" "))
         };
         let is_kept = |line: &String| ["Node", "Scheduled", "Finished"].iter().any(|what| line.contains(what));
