@@ -54,7 +54,7 @@ fn a_rollout_keeps_its_surge_while_a_cache_lags() {
 /// The pods of StatefulSets come in order, and never two with one name, whatever fails.
 #[test]
 fn pods_of_stateful_sets_keep_their_order_under_faults() {
-    for log in logs("stateful-sets", &[1, 2]) {
+    for log in logs("stateful-sets", &[1, 4]) {
         let requests = |verb: &str, resource: &str| {
             let caller = "system:serviceaccount:kube-system:statefulset-controller";
             let line = format!(" {caller} {verb} ");
