@@ -44,7 +44,9 @@ use replay::Onlooker;
 use serde_json::{Value, json};
 use setup::PRIORITY_CLASS;
 use stage::Stage;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -74,10 +76,29 @@ pub trait Audience {
     fn happened(&mut self, at: Duration, event: Event);
     /// Receives an attempt of the scheduler, if the setup asks for them.
     fn decided(&mut self, _: Told) {}
-    fn progress(&mut self, progress: Progress);
+    fn progress(&mut self, _: Progress) {}
     /// Returns why the run is not worth going on with, such as a full disk, as an error.
     fn failure(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// Lets who runs a trial look at its audience meanwhile.
+impl<A: Audience> Audience for Rc<RefCell<A>> {
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.borrow_mut().happened(at, event);
+    }
+
+    fn decided(&mut self, told: Told) {
+        self.borrow_mut().decided(told);
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        self.borrow_mut().progress(progress);
+    }
+
+    fn failure(&self) -> Result<(), String> {
+        self.borrow().failure()
     }
 }
 

@@ -60,7 +60,7 @@ impl Recorder {
 
 impl Audience for Recorder {
     fn happened(&mut self, at: Duration, event: Event) {
-        self.records.note(at, event);
+        self.records.happened(at, event);
     }
 
     fn decided(&mut self, told: Told) {

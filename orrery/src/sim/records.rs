@@ -2,6 +2,7 @@
 
 use crate::sim::prepared::Prepared;
 use experiments::record::{Event, NodeAdded, PodCreated, Record};
+use simulator::trial::Audience;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,11 +36,6 @@ impl Records {
         &self.pods
     }
 
-    /// Appends what has happened.
-    pub fn note(&mut self, at: Duration, event: Event) {
-        self.records.extend(self.complete(event).map(|event| Record::new(at, event)));
-    }
-
     /// Adds what the study knows of a node or pod. A pod that no user of the workload has created is none of the study.
     fn complete(&self, event: Event) -> Option<Event> {
         Some(match event {
@@ -47,5 +43,11 @@ impl Records {
             Event::PodCreated(PodCreated { pod, .. }) => Event::PodCreated(self.pods.get(&pod)?.clone()),
             event => event,
         })
+    }
+}
+
+impl Audience for Records {
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.records.extend(self.complete(event).map(|event| Record::new(at, event)));
     }
 }

@@ -143,15 +143,11 @@ impl Summary {
     }
 }
 
-/// Reads what a process has printed last.
+/// Makes the line of a process that has ended.
 fn line(point: String, about: Map<String, Value>, ended: &Ended) -> Line {
-    let printed = ended.stdout.lines().next_back().and_then(|line| serde_json::from_str::<Printed>(line).ok());
-    match printed {
-        Some(Printed { outcome, promise }) => Line { point, about, outcome, promise },
-        None => {
-            let why = ended.stderr.lines().next_back().unwrap_or(&ended.status).to_owned();
-            Line { point, about, outcome: Outcome::Failed, promise: Some(format!("no result: {why}")) }
-        }
+    match ended.printed() {
+        Ok(Printed { outcome, promise }) => Line { point, about, outcome, promise },
+        Err(why) => Line { point, about, outcome: Outcome::Failed, promise: Some(format!("no result: {why}")) },
     }
 }
 

@@ -1,5 +1,6 @@
 //! Child processes of one program, some of which run at the same time.
 
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,6 +22,14 @@ pub struct Ended {
     pub status: String,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl Ended {
+    /// Reads the JSON that the process has printed last, or says why there is none.
+    pub fn printed<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let last = self.stdout.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
+        last.ok_or_else(|| self.stderr.lines().next_back().unwrap_or(&self.status).to_owned())
+    }
 }
 
 /// Starts a process for each order, `jobs` at the same time, and passes on the results in the order of the orders.

@@ -1,6 +1,6 @@
 //! Shrinks a scenario that breaks a promise: leaves out faults and steps as long as the same promise is broken.
 
-use crate::explore::scenario_file::Scenario;
+use crate::explore::fault_scenario::FaultScenario;
 use crate::explore::step::Step;
 use crate::plan::fault::Fault;
 use exploration::shrink::shrink;
@@ -8,7 +8,7 @@ use exploration::shrink::shrink;
 /// The least scenario that was found.
 #[derive(Debug)]
 pub struct Minimised {
-    pub scenario: Scenario,
+    pub scenario: FaultScenario,
     /// Number of runs that this took.
     pub runs: usize,
 }
@@ -31,11 +31,11 @@ pub enum Error<E> {
 /// A story without some of its steps may break the promise by itself: nothing is paid where nothing is ordered. So a part of the
 /// steps counts only if it keeps every promise without the faults.
 pub fn minimise<E>(
-    scenario: &Scenario,
-    mut play: impl FnMut(&Scenario) -> Result<Option<String>, E>,
+    scenario: &FaultScenario,
+    mut play: impl FnMut(&FaultScenario) -> Result<Option<String>, E>,
 ) -> Result<Minimised, Error<E>> {
     let mut runs = 0;
-    let mut promise = |scenario: &Scenario| {
+    let mut promise = |scenario: &FaultScenario| {
         runs += 1;
         play(scenario)
     };
@@ -46,16 +46,16 @@ pub fn minimise<E>(
     if let Some(promise) = promise(&without_faults(scenario))? {
         return Err(Error::Undisturbed(promise));
     }
-    let mut least = Scenario { promise: Some(broken.clone()), ..scenario.clone() };
+    let mut least = FaultScenario { promise: Some(broken.clone()), ..scenario.clone() };
     loop {
         let before = least.clone();
-        let with_faults = |part: &[Fault]| Scenario { faults: Some(part.to_vec()), ..before.clone() };
+        let with_faults = |part: &[Fault]| FaultScenario { faults: Some(part.to_vec()), ..before.clone() };
         let faults = before.faults.clone().unwrap_or_default();
         let faults = shrink(&faults, |part| Ok::<_, E>(promise(&with_faults(part))?.as_ref() == Some(&broken)))?;
         least.faults = Some(faults);
         if !least.has_drawn_faults() {
             let told = least.told();
-            let with_steps = |part: &[Step]| Scenario { steps: part.to_vec(), ..told.clone() };
+            let with_steps = |part: &[Step]| FaultScenario { steps: part.to_vec(), ..told.clone() };
             let steps = shrink(&told.steps, |part| {
                 if part.is_empty() {
                     return Ok(false);
@@ -74,6 +74,6 @@ pub fn minimise<E>(
 }
 
 /// Returns the scenario without its faults; also without those that its seed draws.
-fn without_faults(scenario: &Scenario) -> Scenario {
-    Scenario { faults: Some(Vec::new()), ..scenario.clone() }
+fn without_faults(scenario: &FaultScenario) -> FaultScenario {
+    FaultScenario { faults: Some(Vec::new()), ..scenario.clone() }
 }

@@ -1,10 +1,10 @@
 //! Fault exploration: plays a scenario with faults at chosen moments, and says which promise it breaks.
 //!
 //! Sieve explores controllers in the same way: a crash at a write leaves an *intermediate state*, a frozen watch makes a
-//! component act on *stale state* and leaves states *unobserved*. Read first: `scenario_file`, `step`, `plan::FaultPlan`.
+//! component act on *stale state* and leaves states *unobserved*. Read first: `fault_scenario`, `step`, `plan::FaultPlan`.
 
 pub mod stories;
-pub mod scenario_file;
+pub mod fault_scenario;
 pub mod step;
 mod player;
 pub mod minimise;
@@ -14,21 +14,21 @@ use crate::plan::crash_point::CrashPoint;
 use crate::plan::fault::Fault;
 use crate::scenario::SCENARIOS;
 use crate::{Run, Simulation, Start};
+use fault_scenario::FaultScenario;
 use player::Player;
-use scenario_file::Scenario;
 
 /// Plays a scenario. The trace of the run has its points.
-pub fn play(scenario: &Scenario) -> Run<()> {
+pub fn play(scenario: &FaultScenario) -> Run<()> {
     play_with(scenario, None)
 }
 
 /// Plays a story, with a kill at one point, or without. Returns `None` if there is no such story.
 pub fn play_story(story: &str, seed: u64, point: Option<CrashPoint>) -> Option<Run<()>> {
     stories::text(story)?;
-    Some(play_with(&Scenario::of_story(story, seed), point))
+    Some(play_with(&FaultScenario::of_story(story, seed), point))
 }
 
-fn play_with(scenario: &Scenario, point: Option<CrashPoint>) -> Run<()> {
+fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>) -> Run<()> {
     let drawn = scenario.story.as_deref().and_then(|story| SCENARIOS.iter().find(|scenario| scenario.name == story));
     if let Some(drawn) = drawn {
         let numbers = |faults: &[Fault]| faults.iter().filter_map(|fault| Some(fault.drawn.as_ref()?.number)).collect();

@@ -1,27 +1,27 @@
 //! Tests of scenarios: which files are good, and what a cashier's mistakes need.
 
-use super::scenario_file::Scenario;
+use super::fault_scenario::FaultScenario;
 use super::*;
 use proto::serializer::yaml;
 use serde_json::json;
 use std::convert::Infallible;
 
 fn problems(text: &str) -> Vec<String> {
-    Scenario::read(text).unwrap_err().iter().map(ToString::to_string).collect()
+    FaultScenario::read(text).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn every_story_is_well_formed() {
     for (name, _) in stories::STORIES {
-        let story = Scenario::told_in(name).unwrap();
+        let story = FaultScenario::told_in(name).unwrap();
         assert!(story.faults.is_none() && !story.steps.is_empty(), "{name}");
     }
 }
 
 #[test]
 fn a_scenario_is_read_as_it_is_written() {
-    let told = Scenario::of_story("gang", 3).told();
-    assert_eq!(Scenario::read(&told.text()).unwrap(), told);
+    let told = FaultScenario::of_story("gang", 3).told();
+    assert_eq!(FaultScenario::read(&told.text()).unwrap(), told);
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn fault(text: &str) -> Fault {
     serde_json::from_value(yaml::parse(text.as_bytes()).unwrap().value).unwrap()
 }
 
-fn scenario(story: &str, faults: &[&str]) -> Scenario {
+fn scenario(story: &str, faults: &[&str]) -> FaultScenario {
     let faults = faults.iter().map(|text| fault(text)).collect();
-    Scenario { faults: Some(faults), ..Scenario::of_story(story, 1) }
+    FaultScenario { faults: Some(faults), ..FaultScenario::of_story(story, 1) }
 }
 
 /// A frozen watch shows stale state: the order is not yet paid. A controller that relies on the order of two watches is found
@@ -108,7 +108,7 @@ fn planted_mistakes_are_found_at_the_points_that_show_them() {
 }
 
 /// Plays a model of the story: nothing is paid without a ledger, a customer and an order, and it is paid twice after a crash.
-fn modelled(scenario: &Scenario) -> Option<String> {
+fn modelled(scenario: &FaultScenario) -> Option<String> {
     let text = json!(scenario.told().steps).to_string();
     let crashes = scenario.faults.iter().flatten().any(|one| *one == fault(CRASH));
     let is_paid =
@@ -127,19 +127,19 @@ fn a_failing_scenario_shrinks_to_what_it_needs() {
     assert_eq!(least.faults, Some(vec![fault(CRASH)]));
     assert_eq!((least.promise.as_deref(), least.steps.len()), (Some(PAYMENTS), 5), "{}", least.text());
     assert!(!least.text().contains("prices"), "{}", least.text());
-    assert_eq!(Scenario::read(&least.text()).unwrap(), least);
+    assert_eq!(FaultScenario::read(&least.text()).unwrap(), least);
     assert!(minimised.runs < 120, "{} runs", minimised.runs);
 }
 
 #[test]
 fn only_a_scenario_that_fails_because_of_its_faults_is_shrunk() {
-    let failed = |scenario: &Scenario, promise: fn(&Scenario) -> Option<String>| {
+    let failed = |scenario: &FaultScenario, promise: fn(&FaultScenario) -> Option<String>| {
         minimise::minimise(scenario, |scenario| Ok::<_, Infallible>(promise(scenario))).unwrap_err().to_string()
     };
     let named = scenario("cashier", &[CRASH]);
     assert_eq!(failed(&named, |_| None), "the scenario keeps every promise");
     let always = failed(&named, |_| Some("quotas".to_owned()));
     assert_eq!(always, "the scenario breaks a promise without its faults: quotas");
-    let unnamed = failed(&Scenario::of_story("survive", 1), |_| None);
+    let unnamed = failed(&FaultScenario::of_story("survive", 1), |_| None);
     assert!(unnamed.starts_with("the scenario does not name its faults"), "{unnamed}");
 }

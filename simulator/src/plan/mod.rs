@@ -118,8 +118,8 @@ impl FaultPlan {
             let frozen = freeze.map(|it| Hold::Freeze(it.how_long.as_ref().map_or(FROZEN_FOR, |span| span.duration)));
             frozen.or(swap.map(|_| Hold::Swap))
         };
-        let (what, hold) = self.faults.iter().find_map(|fault| Some((fault.to_string(), hold(fault)?)))?;
-        self.reached.push(format!("{what}: revision {revision}"));
+        let (fault, hold) = self.faults.iter().find_map(|fault| Some((fault, hold(fault)?)))?;
+        self.reached.push(format!("{fault}: revision {revision}"));
         Some(hold)
     }
 

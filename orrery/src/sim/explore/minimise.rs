@@ -4,8 +4,8 @@ use crate::sim::explore::{points, replay};
 use clap::Args;
 use exploration::pool;
 use serde_json::Value;
+use simulator::explore::fault_scenario::FaultScenario;
 use simulator::explore::minimise;
-use simulator::explore::scenario_file::Scenario;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -44,11 +44,8 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
 }
 
 /// Plays a scenario in a process of its own, and returns the promise that it breaks.
-fn promise_of(program: &Path, scenario: &Scenario) -> io::Result<Option<String>> {
+fn promise_of(program: &Path, scenario: &FaultScenario) -> io::Result<Option<String>> {
     let ended = pool::run_one(program, &points::order(scenario, None, false))?;
-    let printed = ended.stdout.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
-    match printed {
-        Some(result) => Ok(result["promise"].as_str().map(str::to_owned)),
-        None => Err(io::Error::other(ended.stderr.lines().next_back().unwrap_or(&ended.status).to_owned())),
-    }
+    let result: Value = ended.printed().map_err(io::Error::other)?;
+    Ok(result["promise"].as_str().map(str::to_owned))
 }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use experiments::study::Seeds;
 use exploration::campaign::{Campaign, Line, Outcome, Progress, Summary};
 use points::Baseline;
-use simulator::explore::scenario_file::Scenario;
+use simulator::explore::fault_scenario::FaultScenario;
 use simulator::explore::stories::STORIES;
 use simulator::part::Part;
 use simulator::plan::point::PointKind;
@@ -127,7 +127,7 @@ fn try_points(program: &Path, jobs: usize, story: &str, kind: Kind, options: &Op
         return Err(vec!["--seed: points are those of one seed".to_owned()]);
     };
     let folder = options.out.clone().unwrap_or_else(|| default_folder(story).join(format!("seed-{seed}")));
-    let scenario = Scenario::of_story(story, *seed);
+    let scenario = FaultScenario::of_story(story, *seed);
     let baseline = Baseline::of(program, &scenario)?;
     baseline.keep_in(&folder)?;
     let points = baseline.choose(|point| {

@@ -5,7 +5,7 @@ use component_base::tls;
 use serde_json::json;
 use simulator::Run;
 use simulator::explore;
-use simulator::explore::scenario_file::Scenario;
+use simulator::explore::fault_scenario::FaultScenario;
 use simulator::plan::fault::Fault;
 use std::fs;
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     let read = io::stdin().read_to_string(&mut text);
     read.map_err(|error| vec![error.to_string()])?;
     let scenario =
-        Scenario::read(&text).map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        FaultScenario::read(&text).map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let run = play(&scenario);
     if let (Some(folder), Err(report)) = (&options.out, &run.outcome) {
         write(folder, &scenario, &run, report).map_err(|error| vec![format!("{}: {error}", folder.display())])?;
@@ -52,19 +52,19 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
 }
 
 /// Plays a scenario. A certificate needs a provider of cryptography, also in memory.
-pub fn play(scenario: &Scenario) -> Run<()> {
+pub fn play(scenario: &FaultScenario) -> Run<()> {
     tls::install_provider();
     explore::play(scenario)
 }
 
 /// Writes the log and the report of a run, and a scenario that names its faults.
-pub fn write(folder: &Path, scenario: &Scenario, run: &Run<()>, report: &str) -> io::Result<()> {
+pub fn write(folder: &Path, scenario: &FaultScenario, run: &Run<()>, report: &str) -> io::Result<()> {
     let drawn = run.trace.drawn.iter().map(|drawn| Fault { drawn: Some(drawn.clone()), ..Fault::default() });
     let faults = match scenario.has_drawn_faults() && scenario.faults.is_none() {
         true => Some(drawn.collect()),
         false => scenario.faults.clone(),
     };
-    let replayed = Scenario { faults, promise: run.trace.promise.clone(), ..scenario.clone() };
+    let replayed = FaultScenario { faults, promise: run.trace.promise.clone(), ..scenario.clone() };
     fs::create_dir_all(folder)?;
     fs::write(folder.join("run.log"), run.log.join("\n") + "\n")?;
     fs::write(folder.join("report.txt"), report)?;

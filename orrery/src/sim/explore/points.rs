@@ -5,7 +5,7 @@ use exploration::pool::{self, Ended, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use simulator::explore::scenario_file::Scenario;
+use simulator::explore::fault_scenario::FaultScenario;
 use simulator::plan::point::Point;
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub struct Baseline {
 
 impl Baseline {
     /// Plays a scenario without faults.
-    pub fn of(program: &Path, scenario: &Scenario) -> Result<Self, Vec<String>> {
+    pub fn of(program: &Path, scenario: &FaultScenario) -> Result<Self, Vec<String>> {
         let ended = pool::run_one(program, &order(scenario, None, true)).map_err(|error| vec![error.to_string()])?;
         Ok(Self { program: hash(program)?, ..Self::read(&ended)? })
     }
@@ -45,7 +45,7 @@ impl Baseline {
         stories: &[&'s str],
         seed: u64,
     ) -> Result<Vec<(&'s str, Self)>, Vec<String>> {
-        let orders = stories.iter().map(|story| (*story, order(&Scenario::of_story(story, seed), None, true)));
+        let orders = stories.iter().map(|story| (*story, order(&FaultScenario::of_story(story, seed), None, true)));
         let mut found = Vec::new();
         let result: io::Result<()> = pool::run(program, jobs, orders, |story, ended| {
             found.push((story, Self::read(&ended)));
@@ -56,13 +56,10 @@ impl Baseline {
     }
 
     fn read(ended: &Ended) -> Result<Self, Vec<String>> {
-        let printed = ended.stdout.lines().next_back().map(serde_json::from_str::<Self>);
-        match printed {
-            Some(Ok(Self { promise: Some(promise), .. })) => {
-                Err(vec![format!("the story breaks a promise without a fault: {promise}")])
-            }
-            Some(Ok(baseline)) => Ok(baseline),
-            _ => Err(vec![ended.stderr.lines().next_back().unwrap_or(&ended.status).to_owned()]),
+        let baseline: Self = ended.printed().map_err(|why| vec![why])?;
+        match baseline.promise {
+            Some(promise) => Err(vec![format!("the story breaks a promise without a fault: {promise}")]),
+            None => Ok(baseline),
         }
     }
 
@@ -109,8 +106,8 @@ pub fn selected(points: Vec<Point>, budget: Option<usize>, places: Option<&[u64]
 }
 
 /// Makes the trial of a fault at a point.
-pub fn trial(scenario: &Scenario, point: &Point, folder: &Path) -> Trial {
-    let scenario = Scenario { faults: Some(vec![point.fault()]), ..scenario.clone() };
+pub fn trial(scenario: &FaultScenario, point: &Point, folder: &Path) -> Trial {
+    let scenario = FaultScenario { faults: Some(vec![point.fault()]), ..scenario.clone() };
     let name = point.to_string();
     let about = match json!(point) {
         Value::Object(about) => about,
@@ -123,11 +120,11 @@ pub fn trial(scenario: &Scenario, point: &Point, folder: &Path) -> Trial {
 pub fn seed_trial(story: &str, seed: u64, folder: &Path) -> Trial {
     let name = format!("seed-{seed}");
     let about = Map::from_iter([("kind".to_owned(), json!("drawn")), ("seed".to_owned(), json!(seed))]);
-    Trial { order: order(&Scenario::of_story(story, seed), Some(&folder.join(&name)), false), name, about }
+    Trial { order: order(&FaultScenario::of_story(story, seed), Some(&folder.join(&name)), false), name, about }
 }
 
 /// Makes the order for a process that plays a scenario.
-pub fn order(scenario: &Scenario, folder: Option<&Path>, has_points: bool) -> Order {
+pub fn order(scenario: &FaultScenario, folder: Option<&Path>, has_points: bool) -> Order {
     let mut arguments = vec!["sim".to_owned(), "play".to_owned()];
     if let Some(folder) = folder {
         arguments.extend(["--out".to_owned(), folder.display().to_string()]);
@@ -176,10 +173,10 @@ mod tests {
     #[test]
     fn a_trial_has_the_fields_of_its_point() {
         let point = &points(3)[2];
-        let trial = trial(&Scenario::of_story("job", 4), point, Path::new("out"));
+        let trial = trial(&FaultScenario::of_story("job", 4), point, Path::new("out"));
         assert_eq!((trial.name.as_str(), &trial.about["component"]), ("freeze-3", &json!("scheduler")));
         assert_eq!(trial.order.arguments, ["sim", "play", "--out", "out/freeze-3"]);
-        let scenario = Scenario::read(&trial.order.input).unwrap();
+        let scenario = FaultScenario::read(&trial.order.input).unwrap();
         assert_eq!((scenario.seed, scenario.faults), (4, Some(vec![point.fault()])));
     }
 }

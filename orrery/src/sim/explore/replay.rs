@@ -1,15 +1,15 @@
 //! `orrery sim explore --scenario FILE`: plays a scenario once, and says whether it fails in the same way.
 
 use crate::sim::explore::play;
-use simulator::explore::scenario_file::Scenario;
+use simulator::explore::fault_scenario::FaultScenario;
 use std::fs;
 use std::path::Path;
 
 /// Reads a scenario, or returns every mistake with its file.
-pub fn read(path: &Path) -> Result<Scenario, Vec<String>> {
+pub fn read(path: &Path) -> Result<FaultScenario, Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
     let lines = |problem: &experiments::Problem| format!("{}: {problem}", path.display());
-    Scenario::read(&text).map_err(|problems| problems.iter().map(lines).collect())
+    FaultScenario::read(&text).map_err(|problems| problems.iter().map(lines).collect())
 }
 
 /// Plays the scenario of a file. With a folder, the log goes there if a promise is broken.

@@ -8,7 +8,7 @@ use crate::sim::study_file::StudyFile;
 use experiments::record::{Event, Record};
 use experiments::study::Cell;
 use serde_json::Value;
-use simulator::trial::{Audience, Progress, Replay};
+use simulator::trial::{Audience, Replay};
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -64,10 +64,10 @@ struct Watcher {
     has_ended: bool,
 }
 
-impl Watcher {
-    fn note(&mut self, at: Duration, event: Event) {
+impl Audience for Watcher {
+    fn happened(&mut self, at: Duration, event: Event) {
         let known = self.noted.records.len();
-        self.noted.note(at, event);
+        self.noted.happened(at, event);
         for record in &self.noted.records[known..] {
             self.has_ended |= record.event == Event::Ended;
             if self.goal.is_reached(record) || self.has_ended {
@@ -77,21 +77,10 @@ impl Watcher {
     }
 }
 
-#[derive(Clone)]
-struct Shared(Rc<RefCell<Watcher>>);
-
-impl Audience for Shared {
-    fn happened(&mut self, at: Duration, event: Event) {
-        self.0.borrow_mut().note(at, event);
-    }
-
-    fn progress(&mut self, _: Progress) {}
-}
-
 /// The cluster of a cell at a moment.
 struct Cluster {
     replay: Replay,
-    watcher: Shared,
+    watcher: Rc<RefCell<Watcher>>,
     stop: Arc<Notify>,
 }
 
@@ -101,7 +90,7 @@ impl Cluster {
         let stop = Arc::new(Notify::new());
         let (noted, goal) = (Records::new(prepared), Goal::At(Duration::ZERO));
         let watcher = Watcher { noted, goal, stop: stop.clone(), has_ended: false };
-        let watcher = Shared(Rc::new(RefCell::new(watcher)));
+        let watcher = Rc::new(RefCell::new(watcher));
         Ok(Self { replay: Replay::new(setup, submissions, watcher.clone()), watcher, stop })
     }
 
@@ -110,7 +99,7 @@ impl Cluster {
             Goal::At(at) => *at,
             _ => NEVER,
         };
-        let mut watcher = self.watcher.0.borrow_mut();
+        let mut watcher = self.watcher.borrow_mut();
         watcher.goal = goal;
         if watcher.has_ended {
             return Ok(());
@@ -128,7 +117,7 @@ impl Cluster {
 
     /// Returns where the cluster is: its time and the last thing that has happened.
     fn place(&self) -> String {
-        let watcher = self.watcher.0.borrow();
+        let watcher = self.watcher.borrow();
         let last = watcher.noted.records.last().map(Record::line).unwrap_or_default();
         format!("at {:.3}s, after {last}", self.replay.now().as_secs_f64())
     }

@@ -8,12 +8,12 @@ use component_helpers::scheduling::requests;
 use experiments::learning::layout::{Layout, NodeState, Outcome, PodState};
 use experiments::learning::ledger::{Answer, Ledger};
 use experiments::metrics::{self, Values};
-use experiments::record::{Event, Record};
+use experiments::record::Record;
 use experiments::study::Cell;
 use experiments::units::micros_of;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
-use simulator::trial::{Audience, Decision, Progress, Stepper};
+use simulator::trial::{Decision, Stepper};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -66,21 +66,10 @@ impl Environment {
     }
 }
 
-/// What happens in a trial, which the stepper and its episode share.
-#[derive(Clone)]
-struct Notes(Rc<RefCell<Records>>);
-
-impl Audience for Notes {
-    fn happened(&mut self, at: Duration, event: Event) {
-        self.0.borrow_mut().note(at, event);
-    }
-
-    fn progress(&mut self, _: Progress) {}
-}
-
 struct Episode {
     stepper: Stepper,
-    notes: Notes,
+    /// What has happened, which the stepper adds to.
+    noted: Rc<RefCell<Records>>,
     ledger: Ledger,
     /// Records that the ledger has read.
     read: usize,
@@ -98,11 +87,11 @@ impl Episode {
         let (setup, submissions) = prepared.trial(scene.file, &cell)?;
         let noted = Records::new(&prepared);
         let ledger = Ledger::new(noted.pods().clone(), &scene.file.study.reward);
-        let notes = Notes(Rc::new(RefCell::new(noted)));
+        let noted = Rc::new(RefCell::new(noted));
         let mut episode = Self {
             until: setup.until,
-            stepper: Stepper::new(setup, submissions, notes.clone()),
-            notes,
+            stepper: Stepper::new(setup, submissions, noted.clone()),
+            noted,
             ledger,
             read: 0,
             decision: None,
@@ -140,7 +129,7 @@ impl Episode {
 
     fn go_on(&mut self) -> Result<(), String> {
         self.decision = self.stepper.next_decision()?;
-        let noted = self.notes.0.borrow();
+        let noted = self.noted.borrow();
         noted.records[self.read..].iter().for_each(|record: &Record| self.ledger.record(record));
         self.read = noted.records.len();
         let at = self.decision.as_ref().map_or(self.stepper.took(), |decision| decision.at);

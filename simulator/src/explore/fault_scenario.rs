@@ -1,4 +1,4 @@
-//! `Scenario`: what is to be played: a story, its seed, and the faults with their moments. It is read from a file, and written
+//! `FaultScenario`: what is to be played: a story, its seed, and the faults with their moments. It is read from a file, and written
 //! to one that repeats a run.
 
 use crate::cashier::Mistake;
@@ -22,7 +22,7 @@ const NODES: u32 = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Scenario {
+pub struct FaultScenario {
     /// `orrery.dev/v1alpha1`.
     pub api_version: String,
     /// `FaultScenario`.
@@ -87,7 +87,7 @@ impl ClusterShape {
     }
 }
 
-impl Scenario {
+impl FaultScenario {
     /// Makes the scenario of a story without planned faults.
     pub fn of_story(story: &str, seed: u64) -> Self {
         let (api_version, kind, story) = (API_VERSION.to_owned(), KIND.to_owned(), Some(story.to_owned()));
@@ -117,7 +117,7 @@ impl Scenario {
 
     /// Returns the JSON Schema of scenarios.
     pub fn schema() -> Value {
-        schemars::schema_for!(Scenario).to_value()
+        schemars::schema_for!(FaultScenario).to_value()
     }
 
     /// Returns the text of a file that `read` reads.
