@@ -6,7 +6,8 @@ use component_base::env::Env;
 use component_base::http::read_all;
 use component_base::network::HttpService;
 use futures::{StreamExt, stream};
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
+use request::info::RequestInfo;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -37,20 +38,19 @@ pub fn delayed(service: HttpService, env: &Env, transit: Transit) -> HttpService
                 return service.oneshot(request).await;
             }
             env.sleep(request_time).await;
-            if !keeps_events && is_event(request.method(), request.uri().path()) {
+            let uri = request.uri();
+            let info = RequestInfo::of(request.method(), uri.path(), uri.query().unwrap_or_default());
+            if !keeps_events && writes_event(&info) {
                 return Ok(forget(request).await);
             }
-            let is_watch = request.uri().query().is_some_and(is_watch);
             let answer = service.oneshot(request).await?;
-            Ok(if is_watch && !watch.is_zero() { late(answer, &env, watch) } else { answer })
+            Ok(if info.verb == "watch" && !watch.is_zero() { late(answer, &env, watch) } else { answer })
         }
     }))
 }
 
-/// True for a write of Events.
-fn is_event(method: &Method, path: &str) -> bool {
-    let is_write = matches!(*method, Method::POST | Method::PATCH);
-    is_write && path.trim_start_matches('/').split('/').skip(2).any(|part| part == "events")
+fn writes_event(info: &RequestInfo) -> bool {
+    info.resource == "events" && matches!(info.verb.as_str(), "create" | "patch")
 }
 
 /// Answers a write of an Event as if it was done. Nobody reads the Events of a trial, and they would be half of its requests.
@@ -58,10 +58,6 @@ async fn forget(request: Request<Body>) -> Response<Body> {
     let body = read_all(request.into_body(), MAX_EVENT_BYTES).await.unwrap_or_default();
     let answer = Response::builder().status(StatusCode::CREATED).header(header::CONTENT_TYPE, "application/json");
     answer.body(Body::from(body)).expect("the answer is well-formed")
-}
-
-fn is_watch(query: &str) -> bool {
-    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
 /// Passes each frame of a body on when its time has come. Frames that follow each other closely stay as close.
@@ -96,6 +92,7 @@ mod tests {
     use super::*;
     use crate::in_virtual_time;
     use bytes::Bytes;
+    use http::Method;
     use std::convert::Infallible;
 
     #[test]
@@ -124,15 +121,10 @@ mod tests {
             (Method::PATCH, "/apis/events.k8s.io/v1/namespaces/a/events/e", true),
             (Method::GET, "/api/v1/namespaces/a/events", false),
             (Method::POST, "/api/v1/namespaces/a/pods", false),
+            (Method::POST, "/api/v1/namespaces/events/pods", false),
             (Method::PATCH, "/apis/events.k8s.io/v1/namespaces/a/others/e", false),
         ] {
-            assert_eq!(is_event(&method, path), expected, "{method} {path}");
+            assert_eq!(writes_event(&RequestInfo::of(&method, path, "")), expected, "{method} {path}");
         }
-    }
-
-    #[test]
-    fn a_query_says_whether_it_watches() {
-        assert!(is_watch("watch=true") && is_watch("limit=5&watch=1"));
-        assert!(!is_watch("watch=false") && !is_watch("name=watch=true1"));
     }
 }
