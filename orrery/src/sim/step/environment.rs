@@ -11,7 +11,7 @@ use experiments::metrics::{self, Values};
 use experiments::record::Record;
 use experiments::study::Cell;
 use experiments::units::micros_of;
-use proto::kinds::api::core::v1::Pod;
+use proto::Kind;
 use serde_json::{Value, json};
 use simulator::trial::{Decision, Stepper};
 use std::cell::RefCell;
@@ -123,7 +123,7 @@ impl Episode {
             Answer::Wait | Answer::Invalid => None,
         };
         self.stepper.apply(chosen)?;
-        self.ledger.answer(micros_of(decision.at), &key(&decision.pod), answer);
+        self.ledger.answer(micros_of(decision.at), &decision.pod.key(), answer);
         self.go_on()
     }
 
@@ -134,7 +134,7 @@ impl Episode {
         self.read = noted.records.len();
         let at = self.decision.as_ref().map_or(self.stepper.took(), |decision| decision.at);
         if let Some(decision) = &self.decision {
-            self.ledger.ask(micros_of(at), &key(&decision.pod));
+            self.ledger.ask(micros_of(at), &decision.pod.key());
         }
         let mut reward = self.ledger.settle(micros_of(at));
         let (mut is_terminated, mut is_truncated) = (false, false);
@@ -165,14 +165,8 @@ impl Episode {
         let pod = PodState {
             requests: &requests,
             priority: decision.pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default(),
-            waited_s: self.ledger.age_s(&key(&decision.pod), micros_of(decision.at)),
+            waited_s: self.ledger.age_s(&decision.pod.key(), micros_of(decision.at)),
         };
         layout.write_decision(to, self.outcome, nodes, pod);
     }
-}
-
-/// Returns the name of a pod as records have it.
-fn key(pod: &Pod) -> String {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-    format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default())
 }
