@@ -11,17 +11,16 @@ use client::Client;
 use component_base::env::Env;
 use parking_lot::Mutex;
 use pod_life::needs::device_claims;
+use pod_life::needs::freshness::is_fresh;
 use pod_life::needs::references::{Entries, Objects, ReadError, Reference, Source};
 use proto::kinds::api::core::v1::{Pod, PodStatus};
 use proto::kinds::api::resource::v1::ResourceClaim;
-use proto::kinds::jiff::{SignedDuration, Timestamp};
+use proto::kinds::jiff::Timestamp;
 use proto::{Gvr, Kind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The age at which an object is read again: the kubelet's default for the strategy `Cache`.
-const MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
 /// How many objects are kept before those that are too old are dropped.
 const SWEEP_AT: usize = 10_000;
 
@@ -38,7 +37,7 @@ struct Cached {
 
 impl Cached {
     fn is_fresh(&self, since: Timestamp, now: Timestamp) -> bool {
-        self.is_immutable || (self.read_at >= since && now.duration_since(self.read_at) < MAX_AGE)
+        self.is_immutable || is_fresh(self.read_at, since, now)
     }
 }
 

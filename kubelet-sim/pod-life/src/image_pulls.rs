@@ -7,6 +7,16 @@ use proto::kinds::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Returns how long a pull takes, of the time that a whole one takes; `None` where the policy is content with the image that is
+/// on the node. Where it is not, the layers are there, and the registry is only asked whether they are still current.
+pub fn pull_time(policy: &str, is_present: bool, whole: Duration) -> Option<Duration> {
+    match (policy, is_present) {
+        ("Never" | "IfNotPresent", true) => None,
+        (_, true) => Some(whole / 10),
+        (_, false) => Some(whole),
+    }
+}
+
 /// A pull that a container asks for.
 #[derive(Clone, Debug)]
 pub struct PullRequest<'a> {

@@ -27,7 +27,7 @@ use pod_life::progress::{PodEvent, ProbeCounts};
 use pod_life::resize;
 use pod_life::state;
 use proto::Kind;
-use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
+use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodSpec, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -163,15 +163,32 @@ async fn read_objects(
 
 /// True when a container of the pod may start at its next step, so that what it refers to is needed.
 fn may_start(pod: &Pod, status: &PodStatus) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let specified = spec.containers.len()
+        + spec.init_containers.as_ref().map_or(0, Vec::len)
+        + spec.ephemeral_containers.as_ref().map_or(0, Vec::len);
     let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
-    let known = lists.iter().map(|list| list.as_ref().map_or(0, Vec::len)).sum::<usize>();
-    let spec = pod.spec.as_ref();
-    let ephemeral = spec.and_then(|spec| spec.ephemeral_containers.as_ref()).map_or(0, Vec::len);
-    let init = spec.and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
-    let all = spec.map_or(0, |spec| spec.containers.len()) + init + ephemeral;
-    let runs = |status: &ContainerStatus| state::running(status).is_some();
-    let some_wait = known < all || !lists.into_iter().flatten().flatten().all(runs);
+    let known: Vec<&ContainerStatus> = lists.into_iter().flatten().flatten().collect();
+    let rests = |status: &&ContainerStatus| state::running(status).is_some() || has_done(spec, status);
+    let some_wait = known.len() < specified || !known.iter().all(rests);
     some_wait && !pod.is_deleting() && !conditions::is_terminal(status)
+}
+
+/// True when a container has ended for good, whatever its kind. One with rules of its own may start again.
+fn has_done(spec: &PodSpec, status: &ContainerStatus) -> bool {
+    let Some(exit) = state::terminated(status) else { return false };
+    let init = spec.init_containers.iter().flatten();
+    let is_init = init.clone().any(|container| container.name == status.name);
+    let has_rules = init.chain(&spec.containers).any(|container| {
+        container.name == status.name
+            && (container.restart_policy.is_some() || container.restart_policy_rules.is_some())
+    });
+    match spec.restart_policy.as_deref() {
+        _ if has_rules => false,
+        Some("Never") => true,
+        Some("OnFailure") => exit.exit_code == 0,
+        _ => is_init && exit.exit_code == 0,
+    }
 }
 
 /// Returns the time since which the objects must have been read that a pod refers to: its creation, or the present if

@@ -1,6 +1,7 @@
 //! `Fleet`: the nodes, the images on their disks, and their failures. Pure.
 
-use crate::pod::UNREACHABLE;
+use crate::life::Start;
+use crate::pod::{UNREACHABLE, time};
 use component_base::rng::Random;
 use ipnet::{IpNet, Ipv4Net};
 use kubelet_sim::machines::failure_model::FailureModel;
@@ -8,12 +9,12 @@ use kubelet_sim::machines::failures::FailureSchedule;
 use kubelet_sim::machines::state::{MachineState, Power};
 use kubelet_sim::node::{self, Observed, StoredImage};
 use kubelet_sim::plan::NodePlan;
+use pod_life::image_pulls::{ImagePulls, PullRequest, pull_time};
 use pod_life::images;
 use pod_life::latency::Latency;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
 use proto::kinds::jiff::Timestamp;
-use proto::kinds::metav1::Time;
 use proto::schema::defaults::apply_defaults;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -42,25 +43,35 @@ pub struct Member {
     plan: NodePlan,
     zone: String,
     /// When each image is on the disk.
-    images: BTreeMap<String, Duration>,
-    /// When the last pull ends: a kubelet pulls one image after another.
-    pulls_until: Duration,
+    images: BTreeMap<String, Timestamp>,
+    pulls: ImagePulls,
     pub condition: Condition,
     /// Number of failures and repairs so far.
     pub changes: u64,
 }
 
 impl Member {
-    /// Returns when an image that is needed at a time is there. It is pulled if need be.
-    pub fn has_image_at(&mut self, image: &str, needed_at: Duration) -> Duration {
-        let pull = self.plan.settings.latency.image_pull;
-        if let Some(at) = self.images.get(image) {
-            return needed_at.max(*at);
-        }
-        let at = needed_at.max(self.pulls_until) + pull;
-        self.pulls_until = at;
-        self.images.insert(image.to_owned(), at);
-        at
+    /// Returns when a container has started that may do so now. Its image is pulled if need be, as the kubelet does.
+    pub fn start(&mut self, pod_uid: &str, start: &Start, now: Timestamp) -> Timestamp {
+        let settings = &self.plan.settings;
+        let name = images::canonical(&start.image);
+        let is_there = self.images.get(&name).is_some_and(|at| *at <= now);
+        let Some(pull) = pull_time(&start.policy, is_there, settings.latency.image_pull) else {
+            return now + settings.latency.container_start;
+        };
+        let (container, image) = (start.name.as_str(), start.image.as_str());
+        let request = PullRequest { pod_uid, container, image, asked_at: now, takes: pull };
+        let pulled_at = self.pulls.plan(&request, settings.pulls_at_once()).ends_at;
+        let started_at = pulled_at + settings.latency.container_start;
+        // The kubelet counts an image as there when the container that has asked for it has started.
+        let there_at = self.images.entry(name).or_insert(started_at);
+        *there_at = started_at.min(*there_at);
+        started_at
+    }
+
+    /// Forgets the pulls of a pod that has gone.
+    pub fn release(&mut self, pod_uid: &str) {
+        self.pulls.release(pod_uid);
     }
 
     pub fn latency(&self) -> &Latency {
@@ -73,8 +84,8 @@ impl Member {
     }
 
     /// Reports to the API what is on the disk. Returns true if the node has changed.
-    pub fn report_images(&mut self, elapsed: Duration, now: Timestamp) -> bool {
-        let there = self.images.iter().filter(|(_, at)| **at <= elapsed);
+    pub fn report_images(&mut self, now: Timestamp) -> bool {
+        let there = self.images.iter().filter(|(_, at)| **at <= now);
         let stored = there.map(|(name, _)| (name.clone(), StoredImage::new(images::size_bytes(name), now)));
         let observed = Observed { images: stored.collect(), ..ready() };
         let status =
@@ -94,7 +105,7 @@ impl Member {
             if condition.type_ == "Ready" {
                 condition.status = status.to_owned();
                 condition.reason = Some(reason.to_owned());
-                condition.last_transition_time = Some(Time(now));
+                condition.last_transition_time = Some(time(now));
             }
         }
         let taints = node.spec.get_or_insert_default().taints.get_or_insert_default();
@@ -103,7 +114,7 @@ impl Member {
             let taint = |effect: &str| Taint {
                 key: UNREACHABLE.to_owned(),
                 effect: effect.to_owned(),
-                time_added: Some(Time(now)),
+                time_added: Some(time(now)),
                 value: None,
             };
             taints.extend(EFFECTS.map(taint));
@@ -139,15 +150,15 @@ impl Fleet {
         apply_defaults(&Node::gvk(), &mut document);
         let mut node = Node::decode_value(document).map_err(|error| error.to_string())?;
         node.metadata.uid = Some(format!("node-{}", plan.machine.name));
-        node.metadata.creation_timestamp = Some(Time(now));
+        node.metadata.creation_timestamp = Some(time(now));
         let zone = plan.machine.labels.get(ZONE).cloned().unwrap_or_default();
         self.failures.add_node(&plan.machine.name, &zone, elapsed);
-        let images = plan.machine.images.iter().map(|image| (images::canonical(image), Duration::ZERO)).collect();
+        let images = plan.machine.images.iter().map(|image| (images::canonical(image), now)).collect();
         let member = Member {
             node: Arc::new(node),
             zone,
             images,
-            pulls_until: elapsed,
+            pulls: ImagePulls::default(),
             condition: Condition::Healthy,
             changes: 0,
             plan,

@@ -8,14 +8,22 @@ use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use proto::schema::defaults::apply_defaults;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Taints of nodes that have failed, which each pod tolerates for some time.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Time for which a pod tolerates such a node if it does not say so itself.
 const TOLERATED_S: i64 = 300;
+/// Time that a pod may take to stop if it does not say so itself.
+const DEFAULT_GRACE_S: i64 = 30;
 /// Priority policy of a pod that does not say so itself.
 const PREEMPTS: &str = "PreemptLowerPriority";
+
+/// Returns a time as objects have it: in whole seconds.
+pub fn time(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
 
 /// Returns a pod as the API server creates it: with defaults and what admission adds.
 pub fn created(mut pod: Value, number: u64, now: Timestamp) -> Result<Pod, String> {
@@ -23,7 +31,7 @@ pub fn created(mut pod: Value, number: u64, now: Timestamp) -> Result<Pod, Strin
     let mut pod = Pod::decode_value(pod).map_err(|error| error.to_string())?;
     pod.metadata.namespace.get_or_insert_with(|| "default".to_owned());
     pod.metadata.uid = Some(format!("00000000-0000-4000-8000-{number:012x}"));
-    pod.metadata.creation_timestamp = Some(Time(now));
+    pod.metadata.creation_timestamp = Some(time(now));
     pod.metadata.generation = Some(1);
     let spec = pod.spec.get_or_insert_default();
     spec.priority.get_or_insert(0);
@@ -56,7 +64,7 @@ pub fn bind(pod: &mut Pod, node: &str, annotations: Option<&Map<String, Value>>,
 
 /// Notes that a kubelet has seen the pod.
 pub fn admit(pod: &mut Pod, now: Timestamp) {
-    pod.status.get_or_insert_default().start_time = Some(Time(now));
+    pod.status.get_or_insert_default().start_time = Some(time(now));
 }
 
 /// Notes that all containers run.
@@ -75,7 +83,24 @@ pub fn end(pod: &mut Pod, succeeded: bool) {
 
 /// Marks a pod that is to be gone.
 pub fn delete(pod: &mut Pod, now: Timestamp) {
-    pod.metadata.deletion_timestamp.get_or_insert(Time(now));
+    let grace = grace(pod);
+    pod.metadata.deletion_timestamp.get_or_insert(time(now + grace));
+}
+
+/// Returns how long a pod may take to stop.
+pub fn grace(pod: &Pod) -> Duration {
+    let grace_s = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE_S);
+    Duration::from_secs(grace_s.unsigned_abs())
+}
+
+/// Returns when a deleted pod stops, with the time that its containers take to obey. They have been asked to stop at the moment
+/// that the deletion says, which is a whole second.
+pub fn stops_at(pod: &Pod, takes: Duration, now: Timestamp) -> Timestamp {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    match &pod.metadata.deletion_timestamp {
+        Some(deadline) if phase == Some("Running") => (deadline.0 - grace(pod) + takes.min(grace(pod))).max(now),
+        _ => now,
+    }
 }
 
 /// Adds the condition of a pod that loses its place, with the reason.
@@ -133,7 +158,7 @@ fn set_condition(status: &mut PodStatus, type_: &str, reason: &str, now: Timesta
         type_: type_.to_owned(),
         status: "True".to_owned(),
         reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
-        last_transition_time: Some(Time(now)),
+        last_transition_time: Some(time(now)),
         ..PodCondition::default()
     };
     let conditions = status.conditions.get_or_insert_default();

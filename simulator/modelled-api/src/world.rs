@@ -4,9 +4,11 @@
 //! model, who asks for `changes`. What is due happens when the owner waits for them.
 
 mod machines;
+mod kubelet;
 
 use crate::fleet::{Condition, Fleet};
 use crate::life::Course;
+use crate::objects::ReadObjects;
 use crate::pod;
 use crate::requests::{self, Pods};
 use client::{Client, Informer, Informers, ListOptions};
@@ -25,17 +27,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-/// Requests of a kubelet between the moment at which it sees a pod and the first status.
-const REQUESTS_TO_ADMIT: u32 = 1;
-/// Requests of a kubelet between the moment at which it sees a pod and the status of its running containers. Those of one whose
-/// image is pulled are sent meanwhile.
-const REQUESTS_TO_START: u32 = 10;
-const REQUESTS_TO_START_AFTER_PULL: u32 = 2;
-/// The same for the end of a pod that is deleted.
-const REQUESTS_TO_STOP: u32 = 1;
-/// Requests of a kubelet between two steps of a pod that is deleted.
-const REQUESTS_TO_REMOVE: u32 = 1;
 
 /// What the model is made of.
 pub struct Settings {
@@ -67,7 +58,11 @@ pub enum Change {
 /// What is due at some time. Pods are named by key and number, because a later pod may have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
+    /// The kubelet of a bound pod has read what it needs.
+    Sync(String, u64),
     Admit(String, u64),
+    /// The container with this index may start; all run if there is none.
+    Container(String, u64, usize),
     Start(String, u64),
     End(String, u64),
     /// A deleted pod has ended.
@@ -111,6 +106,8 @@ struct State {
     /// Reports of nodes that are cut off, until they are reached again.
     unreported: BTreeMap<String, Vec<Due>>,
     fleet: Fleet,
+    /// What nodes have read for pods.
+    read: ReadObjects,
     revision: u64,
     created: u64,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
@@ -143,6 +140,7 @@ impl ModelledApi {
             on_node: BTreeMap::new(),
             unreported: BTreeMap::new(),
             fleet,
+            read: ReadObjects::default(),
             revision: 1,
             created: 0,
             due: BinaryHeap::new(),
@@ -331,9 +329,8 @@ impl State {
         let was_deleting = held.pod.is_deleting();
         let now = self.env.wall();
         self.change(key, |pod| pod::delete(pod, now));
-        let is_reached = self.fleet.members.get(&node).is_some_and(|node| node.condition == Condition::Healthy);
-        if is_reached && !was_deleting {
-            self.plan(self.request * REQUESTS_TO_STOP, Due::Stop(key.to_owned(), number));
+        if !was_deleting {
+            self.stop(key, &node, number);
         }
         Ok(())
     }
@@ -367,9 +364,7 @@ impl State {
 
     fn remove(&mut self, key: &str) {
         let Some(held) = self.pods.remove(key) else { return };
-        if let Some(pods) = self.on_node.get_mut(pod::node_name(&held.pod)) {
-            pods.remove(key);
-        }
+        self.leave_node(key, &held.pod);
         self.revision += 1;
         if !pod::is_terminal(&held.pod) {
             self.pod_informer.take_away(held.pod);
@@ -377,31 +372,21 @@ impl State {
         self.changes.push(Change::Pod { key: key.to_owned(), pod: None });
     }
 
+    fn leave_node(&mut self, key: &str, pod: &Pod) {
+        let node = pod::node_name(pod);
+        if let Some(pods) = self.on_node.get_mut(node) {
+            pods.remove(key);
+        }
+        if let Some(member) = self.fleet.members.get_mut(node) {
+            member.release(pod.uid());
+        }
+    }
+
     fn show_node(&mut self, name: &str) {
         let Some(member) = self.fleet.members.get_mut(name) else { return };
         self.revision += 1;
         Arc::make_mut(&mut member.node).metadata.resource_version = Some(self.revision.to_string());
         self.node_informer.put(member.node.clone());
-    }
-
-    /// Lets the node of a bound pod begin with it, if it can.
-    fn begin(&mut self, key: &str) {
-        let elapsed = self.elapsed();
-        let Some(held) = self.pods.get_mut(key) else { return };
-        let Some(member) = self.fleet.members.get_mut(pod::node_name(&held.pod)) else { return };
-        if member.condition != Condition::Healthy {
-            return;
-        }
-        let course = Course::of(&held.pod, member.latency());
-        let pulled = course.images.iter().fold(elapsed, |at, image| member.has_image_at(image, at));
-        let pulling = pulled - elapsed;
-        let requests = if pulling.is_zero() { REQUESTS_TO_START } else { REQUESTS_TO_START_AFTER_PULL };
-        let starts_after = (pulling + course.starts_after + self.request * requests)
-            .max(course.starts_after + self.request * REQUESTS_TO_START);
-        let number = held.number;
-        held.course = Some(course);
-        self.plan(self.request * REQUESTS_TO_ADMIT, Due::Admit(key.to_owned(), number));
-        self.plan(starts_after, Due::Start(key.to_owned(), number));
     }
 
     /// Lets happen what is due.
@@ -418,6 +403,8 @@ impl State {
 
     fn happen(&mut self, due: Due) {
         match due {
+            Due::Sync(key, number) => self.sync(&key, number),
+            Due::Container(key, number, index) => self.start_container(&key, number, index),
             Due::Admit(..) | Due::Start(..) | Due::End(..) | Due::Stop(..) | Due::Remove(..) => {
                 self.kubelet_reports(due)
             }
@@ -434,13 +421,12 @@ impl State {
             Due::Reached(node, changes) => self.node_is_back(&node, changes),
             Due::Evict(key, number) => self.evict(&key, number),
             Due::Report => {
-                let (elapsed, now) = (self.elapsed(), self.env.wall());
+                let now = self.env.wall();
                 let names: Vec<String> = self.fleet.members.keys().cloned().collect();
                 for name in names {
                     let member = self.fleet.members.get_mut(&name);
-                    if member.is_some_and(|member| {
-                        member.condition == Condition::Healthy && member.report_images(elapsed, now)
-                    }) {
+                    if member.is_some_and(|member| member.condition == Condition::Healthy && member.report_images(now))
+                    {
                         self.show_node(&name);
                     }
                 }
@@ -449,52 +435,9 @@ impl State {
         }
     }
 
-    fn kubelet_reports(&mut self, due: Due) {
-        let (Due::Admit(key, number)
-        | Due::Start(key, number)
-        | Due::End(key, number)
-        | Due::Stop(key, number)
-        | Due::Remove(key, number)) = &due
-        else {
-            return;
-        };
-        let (key, number) = (key.clone(), *number);
-        let Some(held) = self.pods.get(&key).filter(|held| held.number == number && !held.is_lost) else { return };
-        let node = pod::node_name(&held.pod);
-        match self.fleet.members.get(node).map(|member| member.condition) {
-            Some(Condition::Healthy) => {}
-            Some(Condition::CutOff) => return self.unreported.entry(node.to_owned()).or_default().push(due),
-            _ => return,
-        }
-        let (is_deleting, now) = (held.pod.is_deleting(), self.env.wall());
-        let course = held.course.clone();
-        match due {
-            Due::Admit(..) if !is_deleting => self.change(&key, |pod| pod::admit(pod, now)),
-            Due::Start(..) if !is_deleting => {
-                self.change(&key, |pod| pod::start(pod, now));
-                if let Some(runs_for) = course.and_then(|course| course.runs_for) {
-                    self.plan(runs_for, Due::End(key, number));
-                }
-            }
-            Due::End(..) if !is_deleting => {
-                self.change(&key, |pod| pod::end(pod, course.is_none_or(|course| course.succeeds)));
-                // The owner has seen it, and the scheduler needs it no more.
-                self.forget(&key);
-            }
-            Due::Stop(..) => {
-                self.change(&key, |pod| pod::end(pod, false));
-                self.plan(self.request * REQUESTS_TO_REMOVE, Due::Remove(key, number));
-            }
-            Due::Remove(..) => self.remove(&key),
-            _ => {}
-        }
-    }
-
     /// Drops a pod that has ended by itself. Nobody deletes it in a cluster either, and nobody looks at it.
     fn forget(&mut self, key: &str) {
         let Some(held) = self.pods.remove(key) else { return };
-        if let Some(pods) = self.on_node.get_mut(pod::node_name(&held.pod)) {
-            pods.remove(key);
-        }
+        self.leave_node(key, &held.pod);
     }
 }

@@ -193,17 +193,26 @@ fn placements(setup: Setup, submissions: Vec<Submission>) -> Vec<String> {
     placements.0
 }
 
-/// Draws pods of two sizes and priorities that arrive all the time, more than the nodes have room for at once.
-fn drawn(seed: u64, count: u64) -> Vec<Submission> {
+/// Draws pods of several sizes and two priorities that arrive all the time, up to so many milliseconds after each other.
+fn drawn(seed: u64, count: u64, gap_ms: u64) -> Vec<Submission> {
     let random = component_base::rng::Random::from_seed(seed, "trial/tests");
     let mut at_ms = 0;
     let one = |number: u64| {
-        at_ms += random.u64() % 8_000;
+        at_ms += random.u64() % gap_ms;
         let (cpu, priority) = [("500m", 0), ("1", 0), ("2", 0), ("2", 10)][(random.u64() % 4) as usize];
         let mut one = submission(&format!("p-{number}"), 0, cpu, priority);
         one.at = Duration::from_millis(at_ms);
         one.pod["metadata"]["annotations"]["orrery.dev/run-for"] =
             json!(format!("{}ms", 20_000 + random.u64() % 90_000));
+        // Some have a second container, or one that comes first, with images that are pulled once or each time.
+        let spec = &mut one.pod["spec"];
+        if number.is_multiple_of(5) {
+            let first = spec["containers"][0].clone();
+            spec["containers"] = json!([first, {"name": "d", "image": "j:1"}]);
+        }
+        if number.is_multiple_of(7) {
+            spec["initContainers"] = json!([{"name": "first", "image": "k"}]);
+        }
         one
     };
     (0..count).map(one).collect()
@@ -226,13 +235,31 @@ fn both_depths_place_alike() {
     for (seed, scheduler) in [(1, Setup::default().scheduler), (2, most_allocated())] {
         let place = |depth| {
             let setup = Setup { seed, depth, templates: templates(), scheduler: scheduler.clone(), ..Setup::default() };
-            placements(setup, drawn(seed, 70))
+            placements(setup, drawn(seed, 70, 8_000))
         };
         let (full, alone) = (place(Depth::Full), place(Depth::Scheduler));
         let differ = full.iter().zip(&alone).find(|(full, alone)| full != alone);
         assert_eq!((differ, full.len()), (None, alone.len()), "seed {seed}");
         assert!(full.len() >= 140, "seed {seed}: {}", full.len());
     }
+}
+
+/// In a busy cluster as well, and every pod starts and ends at the same moment. Nodes pull an image while pods wait for it, and pods
+/// share what nodes have read for others.
+#[test]
+fn both_depths_take_the_same_time_in_a_busy_cluster() {
+    let templates = || (0..16).map(|number| template(&format!("n-{number}"), "8")).collect::<Vec<_>>();
+    let told = |depth| {
+        let mut lines = Lines::default();
+        run(Setup { depth, templates: templates(), ..Setup::default() }, drawn(3, 150, 700), &mut lines).unwrap();
+        lines.0.retain(|line| line.contains("default/"));
+        lines.0.sort();
+        lines.0
+    };
+    let (full, alone) = (told(Depth::Full), told(Depth::Scheduler));
+    let differ: Vec<_> = full.iter().zip(&alone).filter(|(full, alone)| full != alone).take(4).collect();
+    assert!(differ.is_empty() && full.len() == alone.len(), "{differ:#?}");
+    assert!(full.len() >= 600, "{}", full.len());
 }
 
 /// A machine that loses its power takes its pods with it, in both depths.

@@ -5,7 +5,7 @@
 use crate::container::back_off::{Attempt, BackOff};
 use crate::container::restart::{BACK_OFF_INITIAL, BACK_OFF_MAX};
 use crate::image_name;
-use crate::image_pulls::PullRequest;
+use crate::image_pulls::{PullRequest, pull_time};
 use crate::images;
 use crate::progress::{Progress, RunAttempt};
 use crate::state::{waiting, waiting_reason};
@@ -40,13 +40,13 @@ pub fn pull_of(view: &ContainerView<'_>, pulled: &[String]) -> Pull {
     }
     let policy = view.spec.image_pull_policy.as_deref().unwrap_or("IfNotPresent");
     let present = view.image_present || pulled.iter().any(|image| image == view.image());
-    match (policy, present, &view.story.pull_error) {
-        ("Never", false, _) => Pull::Never,
-        ("Never" | "IfNotPresent", true, _) => Pull::Present,
-        (_, _, Some(error)) => Pull::Fails(error.clone()),
-        // The layers are on the node; the registry is only asked whether they are still current.
-        (_, true, None) => Pull::Takes(view.story.pull_time / 10),
-        (_, false, None) => Pull::Takes(view.story.pull_time),
+    if policy == "Never" && !present {
+        return Pull::Never;
+    }
+    match (pull_time(policy, present, view.story.pull_time), &view.story.pull_error) {
+        (None, _) => Pull::Present,
+        (Some(_), Some(error)) => Pull::Fails(error.clone()),
+        (Some(takes), None) => Pull::Takes(takes),
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod claims;
 pub mod device_claims;
 pub mod references;
+pub mod freshness;
 pub mod host_paths;
 pub mod downward;
 pub mod environment;

@@ -83,7 +83,10 @@ async fn run(
     (mut reader, mut writer): (Reader, Writer),
 ) {
     let env = fleet.env().clone();
-    let Ok(run) = run_of(&container, false) else { return };
+    let run = match run_of(&container, false) {
+        Ok(run) => run,
+        Err(why) => return end(reader, writer, &internal_error(&why)).await,
+    };
     let processes = Running::of(&fleet, &container_ref.node, &container, &run).await;
     if matches!(request, CommandRequest::Exec(_)) {
         processes.touch();
@@ -104,10 +107,22 @@ async fn run(
         },
     };
     fleet.wake(&pod);
-    if let Ok(status) = ended {
-        writer.close(&status).await;
-        reader.finish().await;
-    }
+    end(reader, writer, &ended.unwrap_or_else(|ClientGone| internal_error("the connection is lost"))).await;
+}
+
+/// Ends a connection. It never ends without a status, which clients take for success. A client that has gone reads none.
+async fn end(reader: Reader, writer: Writer, status: &Value) {
+    writer.close(status).await;
+    reader.finish().await;
+}
+
+/// Returns the Status of a command of which nobody knows how it ended, as NewInternalError words it.
+fn internal_error(why: &str) -> Value {
+    json!({
+        "metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500,
+        "message": format!("Internal error occurred: {why}"),
+        "details": {"causes": [{"message": why}]},
+    })
 }
 
 /// Records that the first process ended while a client was attached to it: as the annotations that decide every end. A

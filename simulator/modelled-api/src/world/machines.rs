@@ -106,9 +106,7 @@ impl State {
             let Some(held) = self.pods.get_mut(&key) else { continue };
             let (number, was_lost) = (held.number, std::mem::take(&mut held.is_lost));
             match () {
-                () if held.pod.is_deleting() => {
-                    self.plan(self.request * super::REQUESTS_TO_STOP, Due::Stop(key, number))
-                }
+                () if held.pod.is_deleting() => self.stop(&key, node, number),
                 () if was_lost => {
                     self.change(&key, |pod| pod::end(pod, false));
                     self.forget(&key);
