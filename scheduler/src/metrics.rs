@@ -328,7 +328,7 @@ fn evaluations(
         }
     }
     for scores in &decision.scores {
-        count("Score", scores.plugin, scores.scores.len());
+        count("Score", scores.plugin, decision.feasible.len());
     }
 }
 

@@ -293,6 +293,7 @@ impl Scheduler {
         let nominated = self.queue.with(|queue, _| queue.nominated.clone());
         let (span, mut state) = (tracing::info_span!("schedule", pod = info.key), CycleState::default());
         state.timings = self.metrics.timings(&self.env);
+        state.only_totals = self.attempts.is_none();
         let next_start = rotation.next_start();
         let Attempt { profile, extenders, .. } = &attempt;
         let (extender, state_now, random) =

@@ -59,6 +59,7 @@ impl BenchCluster {
         let mut evicted = Vec::new();
         for _ in 0..MAX_TRIES {
             let mut state = CycleState::default();
+            state.only_totals = true;
             self.cache.update(&mut self.snapshot);
             let Self { profile, snapshot, nominated, rotation, random, .. } = self;
             match cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, random) {

@@ -22,7 +22,7 @@ pub struct Options {
     nodes: usize,
     #[arg(long, default_value_t = 2000)]
     pods: usize,
-    /// Number of decisions that the reference evaluator judges; it is slow
+    /// Number of decisions that the reference evaluator judges; it is slow, and very slow with 50,000 nodes
     #[arg(long, default_value_t = 5)]
     checks: usize,
 }

@@ -9,7 +9,7 @@ use proto::Kind;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::profile::TieBreak;
 use scheduling_framework::cycle::{self, Decision};
-use scheduling_framework::profile::PluginScores;
+use scheduling_framework::plugin_scores::PluginScores;
 use scheduling_framework::rejection::code;
 use scheduling_framework::{CycleState, FailedCycle, FitError, Nomination, PreFilterResult, PreScoreResult};
 use std::borrow::Cow;

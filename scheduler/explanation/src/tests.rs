@@ -14,7 +14,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use scheduler_plugins::fixture::{TestCluster, info, node, pod};
 use scheduling_framework::CycleState;
 use scheduling_framework::cycle::Decision;
-use scheduling_framework::profile::PluginScores;
+use scheduling_framework::plugin_scores::PluginScores;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -4,18 +4,22 @@
 //! same decision. Only extenders wait for something.
 
 use crate::batch::{Batched, Batches, ScoredNode};
+use crate::cache::node_set::WORD;
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
-use crate::node_judge::{self, NodeJudge};
+use crate::node_judge::{self, Judged, NodeJudge};
+pub use crate::plugin_scores::totals;
+use crate::plugin_scores::{PluginScores, Scores};
 use crate::pod_info::PodInfo;
-use crate::profile::{Candidates, PluginScores};
+use crate::profile::Candidates;
 use crate::{
     CycleError, CycleExtender, CycleState, Diagnosis, FitError, Nominated, Nomination, PostFilterResult, Profile,
     Rejection, Rejections,
 };
 use component_base::rng::Random;
 use futures::FutureExt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Smaller clusters are searched completely.
@@ -55,7 +59,7 @@ pub struct Decision {
     pub evaluated: usize,
     /// Numbers in the snapshot of the nodes on which the pod fits.
     pub feasible: Vec<usize>,
-    /// Scores in the order of `feasible`; empty if only one node is feasible.
+    /// The plugins that have scored, with their scores in the order of `feasible`. Empty if only one node is feasible.
     pub scores: Vec<PluginScores>,
     /// Rejections of the other nodes that were filtered.
     pub rejections: Rejections,
@@ -122,11 +126,14 @@ pub async fn schedule_one_with(
     let search = search.or_no_fit()?;
     let mut scores = score(profile, state, pod, &search)?;
     state.end_search();
-    if let Some(extender) = extender.filter(|_| search.feasible.len() > 1) {
-        scores.extend(extender.prioritize(pod, &search.nodes()).await);
+    if let Some(extender) = extender.filter(|_| search.feasible.len() > 1)
+        && let Some(of_extender) = extender.prioritize(pod, &search.nodes()).await
+    {
+        of_extender.add_to(&mut scores.totals);
+        scores.of_plugins.push(of_extender);
     }
-    let decision = choose(profile, search, scores, rotation, random);
-    store(profile, state, snapshot, batched, &decision, rotation);
+    let (decision, totals) = choose(profile, search, scores, rotation, random);
+    store(profile, state, snapshot, batched, &decision, totals, rotation);
     Ok(decision)
 }
 
@@ -145,8 +152,8 @@ fn hint(
     let cycle = rotation.cycles;
     let best = |rest: &[ScoredNode]| {
         let name = |at: usize| snapshot.nodes()[rest[at].0].name();
-        let scores = rest.iter().map(|(_, total)| *total).collect();
-        select(profile, rest.len(), &name, &[PluginScores { plugin: "", weight: 1, scores }], rotation, random)
+        let totals: Vec<i64> = rest.iter().map(|(_, total)| *total).collect();
+        select(profile, &name, &totals, rotation, random)
     };
     let batched = batches.hint(profile, state, pod, snapshot, nominated, cycle, best);
     rotation.batches = Some(batches);
@@ -160,12 +167,12 @@ fn store(
     snapshot: &Snapshot,
     batched: Batched,
     decision: &Decision,
+    totals: Vec<i64>,
     rotation: &mut Rotation,
 ) {
     let cycle = rotation.cycles;
     let Some(batches) = rotation.batches.as_mut().filter(|_| !state.in_pod_group_cycle) else { return };
     let Some(chosen) = snapshot.index_of(&decision.node) else { return };
-    let totals = totals(&decision.scores, decision.feasible.len());
     let others = decision.feasible.iter().copied().zip(totals).filter(|(node, _)| *node != chosen).collect();
     batches.store(profile, state, snapshot, batched, chosen, others, cycle);
 }
@@ -320,84 +327,96 @@ pub fn search<'a>(
     let mut kept = profile.kept.take(pod);
     let (verdicts, with_nominated) = kept.verdicts(node_judge::local_filters(profile, state), snapshot);
     let mut judge = NodeJudge::new(profile, state, pod, snapshot, verdicts);
-    let (mut feasible, mut rejections, mut evaluated) = (Vec::with_capacity(enough), Rejections::default(), 0);
+    let mut judged = Judged { feasible: Vec::with_capacity(enough), ..Judged::default() };
     // Kept verdicts have no duration, so a sampled cycle asks the plugins.
     let is_sampled = state.timings.samples_plugins();
     let keeps_nominated = !is_sampled && node_judge::all_are_local(profile, state);
-    let start = rotation.next_start % count.max(1);
-    for place in (start..count).chain(0..start) {
-        let node = numbers.as_ref().map_or(place, |numbers| numbers[place]);
-        evaluated += 1;
+    let mut one_by_one = |node: usize, judge: &mut NodeJudge<'_>, judged: &mut Judged| {
         let version = nominations.get(&node).copied();
-        let fits = match version {
-            None if !is_sampled => judge.fits(node, &mut rejections),
-            version => {
-                let info = &snapshot.nodes()[node];
-                let judged = || passes_filters(profile, state, pod, info, nominated).err().map(Arc::new);
-                let rejection = match version.filter(|_| keeps_nominated && own_nominated != Some(node)) {
-                    Some(version) => with_nominated.of(pod, snapshot, node, version, judged),
-                    None => judged(),
-                };
-                rejection.inspect(|rejection| rejections.push(node, rejection)).is_none()
-            }
+        if version.is_none() && !is_sampled {
+            return judge.judge_one(node, judged);
+        }
+        let info = &snapshot.nodes()[node];
+        let filtered = || passes_filters(profile, state, pod, info, nominated).err().map(Arc::new);
+        let rejection = match version.filter(|_| keeps_nominated && own_nominated != Some(node)) {
+            Some(version) => with_nominated.of(pod, snapshot, node, version, filtered),
+            None => filtered(),
         };
-        if fits {
-            feasible.push(node);
-            if feasible.len() >= enough {
+        judged.evaluated += 1;
+        match rejection {
+            Some(rejection) => judged.rejections.push(node, &rejection),
+            None => judged.feasible.push(node),
+        }
+    };
+    let start = rotation.next_start % count.max(1);
+    for places in words(start..count).chain(words(0..start)) {
+        if judged.feasible.len() >= enough {
+            break;
+        }
+        let is_plain = numbers.is_none() && !is_sampled && nominations.range(places.clone()).next().is_none();
+        if is_plain {
+            judge.judge(places, enough, &mut judged);
+            continue;
+        }
+        for place in places {
+            one_by_one(numbers.as_ref().map_or(place, |numbers| numbers[place]), &mut judge, &mut judged);
+            if judged.feasible.len() >= enough {
                 break;
             }
         }
     }
     drop(judge);
     profile.kept.put_back(kept, all_nodes);
+    let Judged { feasible, rejections, evaluated } = judged;
     rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
     let diagnosis = Diagnosis { rejections, others: candidates.exclusion(), plugins, ..Diagnosis::default() };
     Search { snapshot, feasible, evaluated, diagnosis }
 }
 
-/// Scores the nodes. A single one needs no score. A score that is out of range ends the cycle.
-pub fn score(
-    profile: &Profile,
-    state: &mut CycleState,
-    pod: &PodInfo,
-    search: &Search<'_>,
-) -> Result<Vec<PluginScores>, FitError> {
-    if search.feasible.len() == 1 {
-        return Ok(Vec::new());
-    }
-    state.scored_nodes.clone_from(&search.feasible);
-    let scores = profile.run_score(state, pod, search.snapshot, &search.nodes());
-    scores.iter().try_for_each(PluginScores::check).map_err(FitError::Failed)?;
-    Ok(scores)
+/// Cuts places of nodes where a word of a node set ends.
+fn words(places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let firsts = places.start / WORD..places.end.div_ceil(WORD);
+    firsts
+        .map(move |word| places.start.max(word * WORD)..places.end.min((word + 1) * WORD))
+        .filter(|cut| !cut.is_empty())
 }
 
-/// Chooses a node with the highest score.
-pub fn choose(
+/// Scores the nodes. A single one needs no score. A score that is out of range ends the cycle.
+fn score(profile: &Profile, state: &mut CycleState, pod: &PodInfo, search: &Search<'_>) -> Result<Scores, FitError> {
+    if search.feasible.len() == 1 {
+        return Ok(Scores { totals: vec![0], ..Scores::default() });
+    }
+    state.scored_nodes.clone_from(&search.feasible);
+    profile.run_score(state, pod, search.snapshot, &search.nodes()).map_err(FitError::Failed)
+}
+
+/// Chooses a node with the highest score. Returns the totals of all feasible nodes too.
+fn choose(
     profile: &Profile,
     search: Search<'_>,
-    scores: Vec<PluginScores>,
+    scores: Scores,
     rotation: &mut Rotation,
     random: &Random,
-) -> Decision {
+) -> (Decision, Vec<i64>) {
     let name = |at: usize| search.snapshot.nodes()[search.feasible[at]].name();
-    let chosen = select(profile, search.feasible.len(), &name, &scores, rotation, random);
+    let chosen = select(profile, &name, &scores.totals, rotation, random);
     let node = name(chosen).to_owned();
     let Search { feasible, evaluated, diagnosis, .. } = search;
-    Decision { node, evaluated, feasible, scores, rejections: diagnosis.rejections }
+    let decision = Decision { node, evaluated, feasible, scores: scores.of_plugins, rejections: diagnosis.rejections };
+    (decision, scores.totals)
 }
 
 /// Returns the place of a node with the highest score. `name` returns the name of the node at a place.
 fn select<'a>(
     profile: &Profile,
-    nodes: usize,
     name: &dyn Fn(usize) -> &'a str,
-    scores: &[PluginScores],
+    totals: &[i64],
     rotation: &mut Rotation,
     random: &Random,
 ) -> usize {
     match profile.tie_break {
-        TieBreak::Random => select_host(nodes, scores, random),
-        TieBreak::RoundRobin => select_next_host(nodes, name, scores, rotation),
+        TieBreak::Random => select_host(totals, random),
+        TieBreak::RoundRobin => select_next_host(name, totals, rotation),
     }
 }
 
@@ -447,41 +466,10 @@ pub fn with_nominated(
     Some((state, node))
 }
 
-/// Returns the weighted sum of each node's scores.
-pub fn totals(scores: &[PluginScores], nodes: usize) -> Vec<i64> {
-    let mut totals = vec![0_i64; nodes];
-    if are_small(scores) {
-        for plugin in scores {
-            totals.iter_mut().zip(&plugin.scores).for_each(|(total, score)| *total += plugin.weight * score);
-        }
-        return totals;
-    }
-    for plugin in scores {
-        for (total, score) in totals.iter_mut().zip(&plugin.scores) {
-            *total = total.saturating_add(plugin.weight.saturating_mul(*score));
-        }
-    }
-    totals
-}
-
-/// Returns true if no weighted sum can overflow. Extenders may give any scores.
-fn are_small(scores: &[PluginScores]) -> bool {
-    let largest = |plugin: &PluginScores| plugin.scores.iter().fold(0, |bits, score| bits | score.unsigned_abs());
-    let mut products = scores.iter().map(|plugin| largest(plugin).checked_mul(plugin.weight.unsigned_abs()));
-    let bound = products.try_fold(0_u64, |sum, product| sum.checked_add(product?));
-    bound.is_some_and(|bound| i64::try_from(bound).is_ok())
-}
-
 /// Returns the node with the highest score; of several, the next one by name.
-fn select_next_host<'a>(
-    nodes: usize,
-    name: &dyn Fn(usize) -> &'a str,
-    scores: &[PluginScores],
-    rotation: &mut Rotation,
-) -> usize {
-    let totals = totals(scores, nodes);
+fn select_next_host<'a>(name: &dyn Fn(usize) -> &'a str, totals: &[i64], rotation: &mut Rotation) -> usize {
     let most = totals.iter().max();
-    let mut best: Vec<usize> = (0..nodes).filter(|node| Some(&totals[*node]) == most).collect();
+    let mut best: Vec<usize> = (0..totals.len()).filter(|node| Some(&totals[*node]) == most).collect();
     if let [only] = best[..] {
         return only;
     }
@@ -491,11 +479,10 @@ fn select_next_host<'a>(
 }
 
 /// Returns the node with the highest score; of several, a random one.
-fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
-    let totals = totals(scores, nodes);
+fn select_host(totals: &[i64], random: &Random) -> usize {
     let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
     random.draw(|below| {
-        for (node, total) in totals.into_iter().enumerate() {
+        for (node, total) in totals.iter().copied().enumerate() {
             if total > most {
                 (best, most, equals) = (node, total, 1);
             } else if total == most {
@@ -525,20 +512,10 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_are_too_large_saturate() {
-        let scores = |weight, score| PluginScores { plugin: "x", weight, scores: vec![score, 1] };
-        assert_eq!(totals(&[scores(2, 100), scores(3, -7)], 2), [179, 5]);
-        assert_eq!(totals(&[scores(2, i64::MAX), scores(3, 7)], 2), [i64::MAX, 5]);
-        assert_eq!(totals(&[scores(1, i64::MAX), scores(1, 7)], 2), [i64::MAX, 2]);
-        assert_eq!(totals(&[scores(i64::MAX, -2)], 2), [i64::MIN, i64::MAX]);
-    }
-
-    #[test]
     fn ties_are_broken_by_the_seed_alone() {
         let chosen = |seed: u64| {
-            let scores = [PluginScores { plugin: "x", weight: 2, scores: vec![7, 9, 9, 9, 3] }];
             let random = Random::from_seed(seed, "ties");
-            (0..8).map(|_| select_host(5, &scores, &random)).collect::<Vec<_>>()
+            (0..8).map(|_| select_host(&[14, 18, 18, 18, 6], &random)).collect::<Vec<_>>()
         };
         assert_eq!(chosen(1), chosen(1));
         assert_ne!(chosen(1), chosen(2));

@@ -4,8 +4,8 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::cycle::Search;
+use crate::plugin_scores::PluginScores;
 use crate::pod_info::PodInfo;
-use crate::profile::PluginScores;
 use crate::{FitError, PostFilterResult};
 use async_trait::async_trait;
 

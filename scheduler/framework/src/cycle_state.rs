@@ -30,6 +30,8 @@ pub struct CycleState {
     pub in_pod_group_cycle: bool,
     /// Numbers in the snapshot of the nodes that are scored; empty before Score.
     pub scored_nodes: Vec<usize>,
+    /// True if nobody asks for the scores of each plugin, but only for the best node.
+    pub only_totals: bool,
 }
 
 #[derive(Clone)]

@@ -30,7 +30,10 @@ pub mod nominated;
 pub mod per_shape;
 pub mod kept_candidates;
 pub mod nominated_verdicts;
+pub mod verdicts;
+pub mod local_scores;
 pub mod kept_results;
+pub mod plugin_scores;
 pub mod profile;
 pub mod preemption;
 pub mod node_judge;
@@ -72,7 +75,7 @@ pub use rejections::Rejections;
 pub use sign::Sign;
 pub use waiting_pods::WaitingPods;
 
-use crate::cache::{NodeInfo, Snapshot};
+use crate::cache::{NodeInfo, NodeRow, Snapshot};
 use crate::node_judge::FilterByNumber;
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
@@ -140,6 +143,12 @@ pub trait Filter: Plugin {
     /// Returns true if the verdict depends on nothing but what `PodInfo::needs_same_node` compares, the node, and its pods as
     /// far as `PodInfo::counts_as` compares them. Then it is kept until the node changes.
     fn is_local(&self, _state: &CycleState) -> bool {
+        false
+    }
+
+    /// Returns true if the row of a node shows that the node passes. A filter that is not local is not asked. This spares the
+    /// look at the node itself.
+    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, _row: &NodeRow) -> bool {
         false
     }
 
@@ -231,6 +240,17 @@ pub enum PreScoreResult {
     Score,
 }
 
+/// What `Score::normalize` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalization {
+    /// Nothing.
+    None,
+    /// It scales the scores to the highest one. If all are zero, the nodes get the same.
+    ToHighest,
+    /// Something else.
+    Own,
+}
+
 /// Scores a node. After `normalize`, scores are between 0 and `MAX_NODE_SCORE`.
 pub trait Score: Plugin {
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64;
@@ -241,9 +261,24 @@ pub trait Score: Plugin {
         false
     }
 
+    /// Returns the score if the row of the node suffices for it. This spares the look at the node itself.
+    fn score_by_row(&self, _state: &CycleState, _pod: &PodInfo, _row: &NodeRow) -> Option<i64> {
+        None
+    }
+
+    /// Returns the score of all nodes, after `normalize`, if it is the same for all.
+    fn uniform_score(&self, _pod: &PodInfo, _snapshot: &Snapshot) -> Option<i64> {
+        None
+    }
+
     /// Scores all nodes. `state.scored_nodes` has their numbers.
     fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
         nodes.iter().map(|node| self.score(state, pod, node, snapshot)).collect()
+    }
+
+    /// Says what `normalize` does. The sums of scores that it leaves as they are can be kept.
+    fn normalization(&self) -> Normalization {
+        Normalization::Own
     }
 
     fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], _scores: &mut [i64]) {}

@@ -40,6 +40,12 @@ pub trait SumOfNodes<K>: Clone {
     /// Returns the value without any node.
     fn empty(pod: &PodInfo, key: &K, snapshot: &Snapshot) -> Self;
 
+    /// Takes over a new state of the snapshot before nodes are counted again.
+    fn follow(&mut self, snapshot: &Snapshot);
+
+    /// True if a node without pods contributes nothing. Most nodes of a new cluster have none.
+    const NEEDS_PODS: bool;
+
     /// Replaces what a node contributes.
     fn recount(&mut self, pod: &PodInfo, key: &K, snapshot: &Snapshot, node: usize);
 }
@@ -67,6 +73,7 @@ impl<K: PartialEq, T: SumOfNodes<K>> PerShape<K, T> {
                         let mut changed = changed.peekable();
                         if changed.peek().is_some() {
                             let value = Arc::make_mut(&mut kept.value);
+                            value.follow(snapshot);
                             changed.for_each(|node| value.recount(pod, &kept.key, snapshot, node));
                         }
                     }
@@ -89,6 +96,10 @@ impl<K: PartialEq, T: SumOfNodes<K>> PerShape<K, T> {
 /// Counts all nodes.
 pub fn counted<K, T: SumOfNodes<K>>(pod: &PodInfo, key: &K, snapshot: &Snapshot) -> T {
     let mut value = T::empty(pod, key, snapshot);
-    (0..snapshot.nodes().len()).for_each(|node| value.recount(pod, key, snapshot, node));
+    let recount = |node: usize| value.recount(pod, key, snapshot, node);
+    match T::NEEDS_PODS {
+        true => snapshot.with_pods().iter().for_each(recount),
+        false => (0..snapshot.nodes().len()).for_each(recount),
+    }
     value
 }

@@ -6,6 +6,8 @@ use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
 use crate::kept_results::KeptResults;
+use crate::local_scores::LocalScores;
+use crate::plugin_scores::{PluginScores, Scores};
 use crate::rejection::code;
 use crate::*;
 use serde_json::Value;
@@ -75,29 +77,6 @@ impl Candidates {
         let first = self.restricted_by.first()?;
         let reason = format!("node(s) didn't satisfy plugin(s) [{}]", self.restricted_by.join(" "));
         Some(Rejection::unresolvable(first, reason))
-    }
-}
-
-/// The scores of one plugin, and its weight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PluginScores {
-    pub plugin: &'static str,
-    pub weight: i64,
-    /// Normalized scores before weighting, in the order of the nodes.
-    pub scores: Vec<i64>,
-}
-
-impl PluginScores {
-    /// Returns what is wrong with a score that is out of range.
-    pub fn check(&self) -> Result<(), String> {
-        match self.scores.iter().find(|score| !(0..=MAX_NODE_SCORE).contains(*score)) {
-            None => Ok(()),
-            Some(score) => Err(format!(
-                "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {score}, it should in \
-                 the range of [0, {MAX_NODE_SCORE}] after normalizing",
-                self.plugin
-            )),
-        }
     }
 }
 
@@ -198,14 +177,14 @@ impl Profile {
         PostFilterResult { nomination, message: reasons.join(", "), writes, ..PostFilterResult::default() }
     }
 
-    /// Scores nodes of the snapshot.
+    /// Scores nodes of the snapshot. Returns what is wrong with a score that is out of range.
     pub fn run_score(
         &self,
         state: &mut CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
         nodes: &[&NodeInfo],
-    ) -> Vec<PluginScores> {
+    ) -> Result<Scores, String> {
         let began = state.timings.begin();
         if state.scored_nodes.len() != nodes.len() {
             state.scored_nodes = nodes.iter().filter_map(|node| snapshot.index_of(node.name())).collect();
@@ -222,30 +201,67 @@ impl Profile {
         scores
     }
 
-    fn scores(&self, state: &CycleState, pod: &PodInfo, snapshot: &Snapshot, nodes: &[&NodeInfo]) -> Vec<PluginScores> {
+    fn scores(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> Result<Scores, String> {
         let running: Vec<usize> =
             (0..self.score.len()).filter(|at| !state.skip_score.contains(self.score[*at].0.name())).collect();
-        let is_kept = |at: &usize| self.score[*at].0.is_local() && !state.timings.samples_plugins();
-        let local = running.iter().copied().filter(is_kept).collect();
+        // Kept scores have no duration, so a sampled cycle asks the plugins.
+        let is_sampled = state.timings.samples_plugins();
+        let local: Vec<usize> =
+            running.iter().copied().filter(|at| self.score[*at].0.is_local() && !is_sampled).collect();
         let mut kept = self.kept.take(pod);
-        let local_scores = kept.scores(local, snapshot);
+        let local_scores = kept.scores();
+        local_scores.follow(&local, &self.score, snapshot);
         local_scores.update(&self.score, state, pod, snapshot, &state.scored_nodes);
-        let scores = running.into_iter().map(|at| {
+        let sums = if state.only_totals { local_scores.sums(&state.scored_nodes) } else { None };
+        let mut scores = Scores::default();
+        let mut result = Ok(());
+        let has_sums = sums.is_some();
+        scores.totals = sums.unwrap_or_else(|| vec![0; nodes.len()]);
+        for at in running {
             let (plugin, weight) = &self.score[at];
-            let measured = |node: &&NodeInfo| {
-                let score = || plugin.score(state, pod, node, snapshot);
-                state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score)
-            };
-            let score = || match state.timings.samples_plugins() {
-                true => nodes.iter().map(measured).collect(),
-                false => plugin.score_all(state, pod, nodes, snapshot),
-            };
-            let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(score);
-            plugin.normalize(state, pod, nodes, &mut scores);
-            PluginScores { plugin: plugin.name(), weight: *weight, scores }
-        });
-        let scores = scores.collect();
+            let mut of_plugin = PluginScores { plugin: plugin.name(), weight: *weight, scores: Vec::new() };
+            let is_uniform = || plugin.uniform_score(pod, snapshot).is_some();
+            if !has_sums || !(local_scores.are_summed(at) || is_uniform()) {
+                of_plugin.scores = self.normalized(at, local_scores, state, pod, snapshot, nodes);
+                result = result.and_then(|()| of_plugin.check());
+                of_plugin.add_to(&mut scores.totals);
+                if state.only_totals {
+                    of_plugin.scores = Vec::new();
+                }
+            }
+            scores.of_plugins.push(of_plugin);
+        }
         self.kept.put_back(kept, snapshot.nodes().len());
+        result.map(|()| scores)
+    }
+
+    /// Returns the normalized scores of a plugin by its place in the profile.
+    fn normalized(
+        &self,
+        at: usize,
+        local_scores: &LocalScores,
+        state: &CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> Vec<i64> {
+        let (plugin, _) = &self.score[at];
+        let measured = |node: &&NodeInfo| {
+            let score = || plugin.score(state, pod, node, snapshot);
+            state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score)
+        };
+        let score = || match state.timings.samples_plugins() {
+            true => nodes.iter().map(measured).collect(),
+            false => plugin.score_all(state, pod, nodes, snapshot),
+        };
+        let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(score);
+        plugin.normalize(state, pod, nodes, &mut scores);
         scores
     }
 

@@ -4,41 +4,66 @@
 //! a large cluster, all nodes reject a pod for a few reasons.
 
 use crate::Rejection;
+use crate::cache::node_set::{self, WORD};
 use std::sync::Arc;
 
 /// Number of distinct reasons that are compared with a new one. A plugin may give a reason of its own for each node; such
 /// reasons are stored without a search.
-const MAX_COMPARED: usize = 16;
+pub const MAX_COMPARED: usize = 16;
 
 #[derive(Clone, Debug, Default)]
 pub struct Rejections {
     /// Reasons, with the number of nodes of each.
     reasons: Vec<(Arc<Rejection>, usize)>,
-    /// Nodes with the places of their reasons, in the order of the search.
-    nodes: Vec<(u32, u32)>,
+    nodes: Vec<Rejected>,
+    count: usize,
+}
+
+/// Nodes of one word that have one reason. A word may come several times.
+#[derive(Clone, Copy, Debug)]
+struct Rejected {
+    word: u32,
+    /// Place of the reason.
+    reason: u32,
+    nodes: u64,
 }
 
 impl Rejections {
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.count
     }
 
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.count == 0
     }
 
     /// Adds a node that has no reason yet.
     pub fn push(&mut self, node: usize, rejection: &Arc<Rejection>) {
-        let place = self.place(rejection);
-        self.reasons[place].1 += 1;
-        self.nodes.push((number(node), number(place)));
+        self.push_word(node / WORD, node_set::bit(node), rejection);
+    }
+
+    /// Adds nodes of one word that have no reason yet.
+    pub fn push_word(&mut self, word: usize, nodes: u64, rejection: &Arc<Rejection>) {
+        if nodes == 0 {
+            return;
+        }
+        let (reason, count) = (self.place(rejection), nodes.count_ones() as usize);
+        self.reasons[reason].1 += count;
+        self.count += count;
+        let (word, reason) = (number(word), number(reason));
+        let mut of_word = self.nodes.iter_mut().rev().take_while(|rejected| rejected.word == word);
+        match of_word.find(|rejected| rejected.reason == reason) {
+            Some(rejected) => rejected.nodes |= nodes,
+            None => self.nodes.push(Rejected { word, reason, nodes }),
+        }
     }
 
     /// Adds a node, or replaces its reason.
     pub fn set(&mut self, node: usize, rejection: Rejection) {
-        if let Some(at) = self.nodes.iter().position(|(other, _)| *other == number(node)) {
-            let (_, old) = self.nodes.remove(at);
-            self.reasons[old as usize].1 -= 1;
+        if let Some(rejected) = self.nodes.iter_mut().find(|rejected| rejected.has(node)) {
+            rejected.nodes &= !node_set::bit(node);
+            self.reasons[rejected.reason as usize].1 -= 1;
+            self.count -= 1;
         }
         self.push(node, &Arc::new(rejection));
     }
@@ -54,16 +79,16 @@ impl Rejections {
 
     /// Returns the reason of a node. It searches all of them: `by_number` serves callers that ask about many nodes.
     pub fn of(&self, node: usize) -> Option<&Rejection> {
-        let (_, place) = self.nodes.iter().find(|(other, _)| *other == number(node))?;
-        Some(&self.reasons[*place as usize].0)
+        let rejected = self.nodes.iter().find(|rejected| rejected.has(node))?;
+        Some(&self.reasons[rejected.reason as usize].0)
     }
 
     /// Returns the reasons of all nodes of a snapshot of this size.
     pub fn by_number(&self, nodes: usize) -> Vec<Option<&Rejection>> {
         let mut reasons = vec![None; nodes];
-        for (node, place) in &self.nodes {
-            if let Some(of_node) = reasons.get_mut(*node as usize) {
-                *of_node = Some(&*self.reasons[*place as usize].0);
+        for rejected in &self.nodes {
+            for node in node_set::numbers(rejected.word as usize, rejected.nodes).filter(|node| *node < nodes) {
+                reasons[node] = Some(&*self.reasons[rejected.reason as usize].0);
             }
         }
         reasons
@@ -75,25 +100,14 @@ impl Rejections {
     }
 }
 
-fn number(number: usize) -> u32 {
-    u32::try_from(number).expect("a cluster has fewer than 2^32 nodes")
+impl Rejected {
+    fn has(&self, node: usize) -> bool {
+        self.word == number(node / WORD) && self.nodes & node_set::bit(node) != 0
+    }
 }
 
-/// Reasons that were given before. An equal one is shared.
-#[derive(Default)]
-pub struct SharedReasons(Vec<Arc<Rejection>>);
-
-impl SharedReasons {
-    pub fn share(&mut self, rejection: Rejection) -> Arc<Rejection> {
-        if let Some(known) = self.0.iter().find(|known| ***known == rejection) {
-            return known.clone();
-        }
-        let new = Arc::new(rejection);
-        if self.0.len() < MAX_COMPARED {
-            self.0.push(new.clone());
-        }
-        new
-    }
+fn number(number: usize) -> u32 {
+    u32::try_from(number).expect("a cluster has fewer than 2^32 nodes")
 }
 
 #[cfg(test)]

@@ -4,22 +4,29 @@
 //! tally remembers what each node has contributed, so that one node can be counted again without the others. Invariant: it
 //! equals a tally that is counted from all nodes.
 
-use scheduling_framework::cache::{NodeInfo, Snapshot, Topology};
+use scheduling_framework::cache::{NodeInfo, Snapshot, Topology, node_set};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct DomainTally<G> {
     sums: Vec<DomainSums<G>>,
-    /// What each node of the snapshot has contributed.
-    contributions: Vec<Vec<Contribution>>,
+    /// What nodes of the snapshot have contributed.
+    contributions: Vec<Contributions>,
+    /// Place of each node's contributions, plus one; zero for a node that has contributed nothing so far. Zeros take no
+    /// memory before they are written.
+    places: Vec<u32>,
 }
+
+/// Most nodes contribute to one sum, and need no memory of their own.
+type Contributions = SmallVec<[Contribution; 1]>;
 
 #[derive(Clone, Copy, Debug)]
 struct Contribution {
     /// Index of the sums.
-    sums: usize,
-    domain: usize,
+    sums: u32,
+    domain: u32,
     amount: i64,
 }
 
@@ -76,37 +83,49 @@ impl<G: PartialEq + Copy> Simulated<G> {
 
 impl<G: PartialEq + Copy> DomainTally<G> {
     pub fn new(nodes: usize) -> Self {
-        Self { sums: Vec::new(), contributions: vec![Vec::new(); nodes] }
+        Self { sums: Vec::new(), contributions: Vec::new(), places: vec![0; nodes] }
     }
 
-    /// Replaces what a node contributes. Amounts for one group and key add up.
-    pub fn recount<'k>(&mut self, snapshot: &Snapshot, node: usize, amounts: impl Iterator<Item = (G, &'k str, i64)>) {
+    /// Takes over the domains of a new state of the snapshot.
+    pub fn follow(&mut self, snapshot: &Snapshot) {
         for sums in &mut self.sums {
             sums.topology = snapshot.topology(&sums.topology_key);
         }
-        for old in std::mem::take(&mut self.contributions[node]) {
-            self.sums[old.sums].subtract(old.domain, old.amount);
+    }
+
+    /// Replaces what a node contributes, after `follow`. Amounts for one group and key add up.
+    pub fn recount<'k>(&mut self, snapshot: &Snapshot, node: usize, amounts: impl Iterator<Item = (G, &'k str, i64)>) {
+        let place = (self.places[node] as usize).checked_sub(1);
+        for old in place.map(|place| std::mem::take(&mut self.contributions[place])).unwrap_or_default() {
+            self.sums[old.sums as usize].subtract(old.domain as usize, old.amount);
         }
-        let mut new: Vec<Contribution> = Vec::new();
+        let mut new = Contributions::new();
         for (group, topology_key, amount) in amounts {
             let at = self.find_or_add(group, topology_key, snapshot);
             match new.iter_mut().find(|contribution| contribution.sums == at) {
                 Some(contribution) => contribution.amount += amount,
                 None => {
-                    let domain = self.sums[at].topology.domain_of(node);
-                    new.extend(domain.map(|domain| Contribution { sums: at, domain, amount }));
+                    let domain = self.sums[at as usize].topology.domain_of(node);
+                    new.extend(domain.map(|domain| Contribution { sums: at, domain: domain as u32, amount }));
                 }
             }
         }
         for contribution in &new {
-            self.sums[contribution.sums].add(contribution.domain, contribution.amount);
+            self.sums[contribution.sums as usize].add(contribution.domain as usize, contribution.amount);
         }
-        self.contributions[node] = new;
+        match place {
+            Some(place) => self.contributions[place] = new,
+            None if new.is_empty() => {}
+            None => {
+                self.contributions.push(new);
+                self.places[node] = self.contributions.len() as u32;
+            }
+        }
     }
 
-    fn find_or_add(&mut self, group: G, topology_key: &str, snapshot: &Snapshot) -> usize {
+    fn find_or_add(&mut self, group: G, topology_key: &str, snapshot: &Snapshot) -> u32 {
         let is_wanted = |sums: &DomainSums<G>| sums.group == group && sums.topology_key == topology_key;
-        self.sums.iter().position(is_wanted).unwrap_or_else(|| {
+        let at = self.sums.iter().position(is_wanted).unwrap_or_else(|| {
             self.sums.push(DomainSums {
                 group,
                 topology_key: topology_key.to_owned(),
@@ -117,7 +136,8 @@ impl<G: PartialEq + Copy> DomainTally<G> {
                 counted_domains: 0,
             });
             self.sums.len() - 1
-        })
+        });
+        at as u32
     }
 
     /// Returns the sums of a group by topology key; keys to which no node contributes may be missing.
@@ -174,10 +194,56 @@ impl<G: PartialEq + Copy> DomainTally<G> {
     }
 }
 
+/// The nodes whose domain has a sum above a limit, as a set of which only the words that are read are made.
+pub struct Above<'a, G> {
+    topology: Arc<Topology>,
+    sums: Option<&'a DomainSums<G>>,
+    limit: i64,
+    /// The domains with such a sum; `None` if there are many domains.
+    domains: Option<Vec<usize>>,
+}
+
+impl<'a, G> Above<'a, G> {
+    /// Without sums, that of each domain is zero.
+    pub fn new(topology: Arc<Topology>, sums: Option<&'a DomainSums<G>>, limit: i64) -> Self {
+        let mut above = Self { topology, sums, limit, domains: None };
+        let all = above.topology.members().map(|members| 0..members.len());
+        above.domains = all.map(|all| all.filter(|domain| above.is_above(*domain)).collect());
+        above
+    }
+
+    fn is_above(&self, domain: usize) -> bool {
+        self.sums.map_or(0, |sums| sums.of_domain(domain)) > self.limit
+    }
+
+    /// Returns those of the `nodes` of a word that are in a domain.
+    pub fn labelled(&self, word: usize, nodes: u64) -> u64 {
+        nodes & self.topology.labelled().word(word)
+    }
+
+    /// Returns those of the `nodes` of a word that are in a domain with such a sum.
+    pub fn of(&self, word: usize, nodes: u64) -> u64 {
+        if let (Some(domains), Some(members)) = (&self.domains, self.topology.members()) {
+            return domains.iter().fold(0, |above, domain| above | members[*domain].word(word)) & nodes;
+        }
+        let is_above = |node: &usize| self.topology.domain_of(*node).is_some_and(|domain| self.is_above(domain));
+        let above = node_set::numbers(word, self.labelled(word, nodes)).filter(is_above);
+        above.fold(0, |above, node| above | node_set::bit(node))
+    }
+}
+
 impl<G> DomainSums<G> {
     /// Returns the sum of the domain of a node of the snapshot.
     pub fn of_node(&self, node: usize) -> i64 {
         self.topology.domain_of(node).map_or(0, |domain| self.of_domain(domain))
+    }
+
+    /// Adds the sum of the domain of each node to its score.
+    pub fn add_to(&self, scores: &mut [i64], nodes: &[usize]) {
+        let domains = self.topology.of_nodes();
+        for (score, node) in scores.iter_mut().zip(nodes) {
+            *score += domains.get(*node).map_or(0, |domain| self.of_domain(*domain as usize));
+        }
     }
 
     pub fn of_domain(&self, domain: usize) -> i64 {

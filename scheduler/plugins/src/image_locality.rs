@@ -4,7 +4,7 @@
 
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, MAX_NODE_SCORE, Plugin, Score};
+use scheduling_framework::{CycleState, MAX_NODE_SCORE, Normalization, Plugin, Score};
 
 pub struct ImageLocality;
 
@@ -27,10 +27,18 @@ impl Score for ImageLocality {
 
     fn score_all(&self, _: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
         let wanted = Wanted::of(pod, snapshot);
-        if wanted.images.is_empty() {
-            return vec![wanted.score_of(0); nodes.len()]; // no node is read
+        match wanted.uniform_score() {
+            Some(score) => vec![score; nodes.len()],
+            None => nodes.iter().map(|node| wanted.score(node)).collect(),
         }
-        nodes.iter().map(|node| wanted.score(node)).collect()
+    }
+
+    fn uniform_score(&self, pod: &PodInfo, snapshot: &Snapshot) -> Option<i64> {
+        Wanted::of(pod, snapshot).uniform_score()
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::None
     }
 }
 
@@ -55,6 +63,11 @@ impl Wanted {
             (image, spread)
         });
         Self { images: with_spread.filter(|(_, spread)| *spread > 0.0).collect(), containers }
+    }
+
+    /// Returns the score of all nodes if none has an image.
+    fn uniform_score(&self) -> Option<i64> {
+        self.images.is_empty().then(|| self.score_of(0))
     }
 
     fn score(&self, node: &NodeInfo) -> i64 {

@@ -2,7 +2,8 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/interpodaffinity.
 
-use crate::domain_tally::{DomainTally, Simulated};
+use crate::domain_tally::{Above, DomainTally, Simulated};
+use crate::recent::Recent;
 use scheduling_framework::cache::{Namespaces, NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::InterPodAffinityArgs;
 use scheduling_framework::node_judge::FilterByNumber;
@@ -77,8 +78,14 @@ fn requires(pod: &PodInfo) -> bool {
 struct RequiredCounts(DomainTally<Group>);
 
 impl SumOfNodes<()> for RequiredCounts {
+    const NEEDS_PODS: bool = true;
+
     fn empty(_: &PodInfo, (): &(), snapshot: &Snapshot) -> Self {
         Self(DomainTally::new(snapshot.nodes().len()))
+    }
+
+    fn follow(&mut self, snapshot: &Snapshot) {
+        self.0.follow(snapshot);
     }
 
     fn recount(&mut self, pod: &PodInfo, (): &(), snapshot: &Snapshot, node: usize) {
@@ -207,32 +214,30 @@ impl Filter for InterPodAffinity {
         snapshot: &'a Snapshot,
     ) -> Option<FilterByNumber<'a>> {
         let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
-        let sums = |group: Group, terms: &'a [AffinityTerm]| -> Vec<_> {
-            let of_term = |term: &'a AffinityTerm| {
-                (snapshot.topology(&term.topology_key), required.counts.0.get(group, &term.topology_key))
-            };
-            terms.iter().map(of_term).collect()
+        let counts = &required.counts.0;
+        let above = |key: &str, group: Group| Above::new(snapshot.topology(key), counts.get(group, key), 0);
+        let of_terms = |terms: &[AffinityTerm], group: Group| -> Vec<_> {
+            terms.iter().map(|term| above(&term.topology_key, group)).collect()
         };
-        let affinity = sums(Group::Affinity, &pod.required_affinity);
-        let anti_affinity = sums(Group::AntiAffinity, &pod.required_anti_affinity);
-        let existing: Vec<_> = required.counts.0.group(Group::ExistingAntiAffinity).collect();
+        let affinity = of_terms(&pod.required_affinity, Group::Affinity);
+        let anti_affinity = of_terms(&pod.required_anti_affinity, Group::AntiAffinity);
+        let existing = counts.group(Group::ExistingAntiAffinity);
+        let existing: Vec<_> = existing.map(|sums| above(&sums.topology_key, Group::ExistingAntiAffinity)).collect();
         let may_be_first_of_group = required.may_be_first_of_group();
-        let [no_affinity, no_anti_affinity, no_existing] = [
+        let reasons = [
             Rejection::unresolvable(NAME, AFFINITY_MISMATCH),
             Rejection::unschedulable(NAME, ANTI_AFFINITY_MISMATCH),
             Rejection::unschedulable(NAME, EXISTING_MISMATCH),
-        ]
-        .map(Arc::new);
-        Some(Box::new(move |node| {
-            let has_domains = affinity.iter().all(|(topology, _)| topology.domain_of(node).is_some());
-            let matches = || affinity.iter().all(|(_, sums)| sums.is_some_and(|sums| sums.of_node(node) > 0));
-            if !(has_domains && (matches() || may_be_first_of_group)) {
-                return Some(no_affinity.clone());
-            }
-            if anti_affinity.iter().any(|(_, sums)| sums.is_some_and(|sums| sums.of_node(node) > 0)) {
-                return Some(no_anti_affinity.clone());
-            }
-            existing.iter().any(|sums| sums.of_node(node) > 0).then(|| no_existing.clone())
+        ];
+        Some(FilterByNumber::of_words(reasons, move |word, nodes| {
+            let with_domains = affinity.iter().fold(nodes, |left, above| above.labelled(word, left));
+            let matching = affinity.iter().fold(with_domains, |left, above| above.of(word, left));
+            let near = if may_be_first_of_group { with_domains } else { matching };
+            let far_from =
+                |all: &[Above<'_, Group>], left: u64| all.iter().fold(0, |far, above| far | above.of(word, left));
+            let repelled = far_from(&anti_affinity, near);
+            let repelled_by_existing = far_from(&existing, near & !repelled);
+            [nodes & !near, repelled, repelled_by_existing, 0]
         }))
     }
 }
@@ -242,8 +247,14 @@ impl Filter for InterPodAffinity {
 struct PreferredPoints(DomainTally<()>);
 
 impl SumOfNodes<i64> for PreferredPoints {
+    const NEEDS_PODS: bool = true;
+
     fn empty(_: &PodInfo, _: &i64, snapshot: &Snapshot) -> Self {
         Self(DomainTally::new(snapshot.nodes().len()))
+    }
+
+    fn follow(&mut self, snapshot: &Snapshot) {
+        self.0.follow(snapshot);
     }
 
     /// The key is the weight of the required affinity of other pods.
@@ -319,19 +330,24 @@ impl Score for InterPodAffinity {
     fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], _: &Snapshot) -> Vec<i64> {
         let mut scores = vec![0; nodes.len()];
         for sums in state.read::<Arc<PreferredPoints>>(SCORE).iter().flat_map(|points| points.0.group(())) {
-            for (score, node) in scores.iter_mut().zip(&state.scored_nodes) {
-                *score += sums.of_node(*node);
-            }
+            sums.add_to(&mut scores, &state.scored_nodes);
         }
         scores
     }
 
     /// Scales the range from the lowest to the highest score to 0 to 100. Scores may be negative.
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
-        let (least, most) = (scores.iter().copied().min().unwrap_or(0), scores.iter().copied().max().unwrap_or(0));
+        let range = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
+        let (least, most) = scores.iter().fold((i64::MAX, i64::MIN), range);
+        if most <= least {
+            return scores.fill(0);
+        }
+        let mut recent = Recent::default();
         for score in scores.iter_mut() {
-            let part = if most > least { (*score - least) as f64 / (most - least) as f64 } else { 0.0 };
-            *score = (MAX_NODE_SCORE as f64 * part) as i64;
+            *score = recent.of(*score, |score| {
+                let part = (*score - least) as f64 / (most - least) as f64;
+                (MAX_NODE_SCORE as f64 * part) as i64
+            });
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod pod_group_pods_count;
 mod pod_group_preemption;
 pub mod pod_topology_spread;
 pub mod priority_sort;
+mod recent;
 pub mod resource_allocation;
 pub mod scheduling_gates;
 pub mod scoring_strategy;
@@ -43,6 +44,8 @@ mod affinity_tests;
 mod batch_tests;
 #[cfg(test)]
 mod cycle_tests;
+#[cfg(test)]
+mod kept_cycle_tests;
 #[cfg(test)]
 mod kept_preemption_tests;
 #[cfg(test)]

@@ -9,7 +9,8 @@ use scheduling_framework::configuration::args::NodeAffinityArgs;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Score,
+    ClusterEvent, CycleState, Filter, Normalization, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
+    Rejection, Score,
 };
 use std::sync::Arc;
 
@@ -37,6 +38,12 @@ impl NodeAffinity {
     }
 }
 
+/// Returns true if the pod may run on some nodes only.
+pub fn selects_nodes(pod: &PodInfo) -> bool {
+    let selects = pod.spec().node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    selects || node_selector::required_affinity(pod.spec()).is_some()
+}
+
 fn preferred(pod: &PodInfo) -> &[PreferredSchedulingTerm] {
     let affinity = pod.spec().affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
     affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
@@ -56,8 +63,7 @@ impl Plugin for NodeAffinity {
 
 impl PreFilter for NodeAffinity {
     fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
-        let selects = pod.spec().node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
-        if !selects && self.added_required.is_none() && node_selector::required_affinity(pod.spec()).is_none() {
+        if !selects_nodes(pod) && self.added_required.is_none() {
             return Ok(PreFilterResult::Skip);
         }
         match node_selector::named_nodes(pod.spec()) {
@@ -99,6 +105,10 @@ impl Score for NodeAffinity {
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::ToHighest
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/nodename.
 
-use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::cache::{NodeInfo, NodeRow};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
 
@@ -30,5 +30,9 @@ impl Filter for NodeName {
 
     fn is_local(&self, _state: &CycleState) -> bool {
         true
+    }
+
+    fn passes_by_row(&self, _state: &CycleState, pod: &PodInfo, _row: &NodeRow) -> bool {
+        pod.node_name().is_empty()
     }
 }

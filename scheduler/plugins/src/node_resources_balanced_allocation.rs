@@ -3,10 +3,10 @@
 //! Corresponds to pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go.
 
 use crate::resource_allocation::{CountedResources, Use};
-use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::cache::{NodeInfo, NodeResources, NodeRow, Snapshot};
 use scheduling_framework::configuration::args::NodeResourcesBalancedAllocationArgs;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, MAX_NODE_SCORE, Plugin, PreScore, PreScoreResult, Score};
+use scheduling_framework::{CycleState, MAX_NODE_SCORE, Normalization, Plugin, PreScore, PreScoreResult, Score};
 
 pub struct NodeResourcesBalancedAllocation {
     counted: CountedResources,
@@ -15,6 +15,12 @@ pub struct NodeResourcesBalancedAllocation {
 impl NodeResourcesBalancedAllocation {
     pub fn new(args: &NodeResourcesBalancedAllocationArgs) -> Self {
         Self { counted: CountedResources::new(&args.resources) }
+    }
+
+    /// Returns a score between 50 and 100; 75 if the pod does not change the balance.
+    fn change(&self, pod: &PodInfo, node: NodeResources<'_>) -> i64 {
+        let [before, after] = self.counted.with_requests(pod, node).map(|uses| balance(&uses));
+        MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
     }
 }
 
@@ -48,14 +54,20 @@ impl PreScore for NodeResourcesBalancedAllocation {
 }
 
 impl Score for NodeResourcesBalancedAllocation {
-    /// Returns a score between 50 and 100; 75 if the pod does not change the balance.
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        let [before, after] = self.counted.with_requests(pod, node).map(|uses| balance(&uses));
-        MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
+        self.change(pod, node.resources())
     }
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn score_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> Option<i64> {
+        Some(self.change(pod, row.resources()))
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::None
     }
 }
 

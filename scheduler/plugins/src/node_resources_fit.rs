@@ -6,11 +6,11 @@ use crate::dynamic_resources::{BACKED, Backed};
 use crate::resource_allocation::CountedResources;
 use crate::scoring_strategy::Strategy;
 use component_helpers::scheduling::requests::Resources;
-use scheduling_framework::cache::{NodeInfo, Snapshot};
+use scheduling_framework::cache::{NodeInfo, NodeResources, NodeRow, Snapshot};
 use scheduling_framework::configuration::args::NodeResourcesFitArgs;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
+    ClusterEvent, CycleState, Filter, Normalization, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
 };
 use std::borrow::Cow;
 
@@ -44,11 +44,11 @@ impl NodeResourcesFit {
     fn insufficient(
         &self,
         requests: &Resources,
-        node: &NodeInfo,
+        node: NodeResources<'_>,
         backed: Option<&Backed>,
     ) -> Vec<(Cow<'static, str>, bool)> {
         let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
-        let (all, used) = (&node.allocatable, &node.requested);
+        let (all, used) = (node.allocatable, node.requested);
         if used.pods + 1 > all.pods {
             missing.push(("Too many pods".into(), false));
         }
@@ -83,13 +83,13 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
             ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
             ClusterEvent::NodeAdded(node) => {
-                self.insufficient(&pod.requests, &event::empty_node_info(node), None).is_empty()
+                self.insufficient(&pod.requests, event::empty_node_info(node).resources(), None).is_empty()
             }
             ClusterEvent::NodeUpdated { old, new } => {
                 let (old, new) = (event::empty_node_info(old), event::empty_node_info(new));
                 let grown =
                     new.allocatable.pods > old.allocatable.pods || asks_for_more(&new.allocatable, &old.allocatable);
-                grown && self.insufficient(&pod.requests, &new, None).is_empty()
+                grown && self.insufficient(&pod.requests, new.resources(), None).is_empty()
             }
             // A class may begin to back a resource.
             ClusterEvent::DevicesChanged => !pod.requests.scalar.is_empty(),
@@ -106,7 +106,7 @@ impl PreFilter for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let missing = self.insufficient(&pod.requests, node, state.read(BACKED));
+        let missing = self.insufficient(&pod.requests, node.resources(), state.read(BACKED));
         if missing.is_empty() {
             return Ok(());
         }
@@ -118,14 +118,26 @@ impl Filter for NodeResourcesFit {
     fn is_local(&self, state: &CycleState) -> bool {
         state.read::<Backed>(BACKED).is_none()
     }
+
+    fn passes_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> bool {
+        self.insufficient(&pod.requests, row.resources(), None).is_empty()
+    }
 }
 
 impl Score for NodeResourcesFit {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        self.strategy.score(&self.counted.with_assumed(pod, node))
+        self.strategy.score(&self.counted.with_assumed(pod, node.resources()))
     }
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn score_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> Option<i64> {
+        Some(self.strategy.score(&self.counted.with_assumed(pod, row.resources())))
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::None
     }
 }

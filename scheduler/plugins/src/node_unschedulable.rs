@@ -4,7 +4,7 @@
 
 use component_helpers::scheduling::tolerations::tolerates;
 use proto::kinds::api::core::v1::{Node, Taint};
-use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::cache::{NodeInfo, NodeRow};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
 use std::sync::Arc;
@@ -45,5 +45,9 @@ impl Filter for NodeUnschedulable {
 
     fn is_local(&self, _state: &CycleState) -> bool {
         true
+    }
+
+    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
+        !row.is_unschedulable
     }
 }

@@ -58,7 +58,7 @@ impl Filter for NodeVolumeLimits {
         snapshot: &'a Snapshot,
     ) -> Option<FilterByNumber<'a>> {
         let (wanted, rejection) = (state.read::<Wanted>(NAME)?, Arc::new(too_many()));
-        Some(Box::new(move |number| {
+        Some(FilterByNumber::of_nodes(move |number| {
             let is_exceeded = self.volumes.is_exceeded(Some(number), &snapshot.nodes()[number], wanted);
             is_exceeded.then(|| rejection.clone())
         }))

@@ -3,7 +3,9 @@
 //! Corresponds to pkg/scheduler/framework/plugins/podtopologyspread.
 
 use crate::default_selector::Workloads;
-use crate::domain_tally::{DomainTally, Simulated};
+use crate::domain_tally::{Above, DomainTally, Simulated};
+use crate::node_affinity::selects_nodes;
+use crate::recent::Recent;
 use crate::taint_toleration::untolerated;
 use component_helpers::scheduling::node_selector;
 use proto::Kind;
@@ -56,7 +58,8 @@ impl Constraint {
     /// Returns true if the pods of this node count.
     fn counts_node(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
         let affinity = || node.node.as_ref().is_some_and(|node| node_selector::required_matches(pod.spec(), node));
-        (!self.honors_affinity || affinity()) && (!self.honors_taints || untolerated(pod, node.taints()).is_none())
+        (!self.honors_affinity || !selects_nodes(pod) || affinity())
+            && (!self.honors_taints || untolerated(pod, node.taints()).is_none())
     }
 
     /// Returns true if the constraint counts another pod. Terminating pods do not count, and an empty selector counts
@@ -66,6 +69,11 @@ impl Constraint {
             && !other.pod.is_deleting()
             && !self.selector.is_empty()
             && self.selector.matches(other.labels())
+    }
+
+    /// Returns the number of pods that count on a node of the snapshot. The first count of a cluster looks at no empty node.
+    fn matching_of(&self, pod: &PodInfo, snapshot: &Snapshot, node: usize) -> i64 {
+        if snapshot.with_pods().contains(node) { self.matching(pod, &snapshot.nodes()[node]) } else { 0 }
     }
 
     fn matching(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
@@ -115,13 +123,21 @@ impl Constraints {
     fn matching<'a>(
         &'a self,
         pod: &'a PodInfo,
-        node: &'a NodeInfo,
+        snapshot: &'a Snapshot,
+        node: usize,
         wanted: fn(&Constraint) -> bool,
     ) -> impl Iterator<Item = (usize, &'a str, i64)> {
-        let counted = self.all.iter().enumerate().filter(move |(_, constraint)| {
-            self.count_node(node) && wanted(constraint) && constraint.counts_node(pod, node)
-        });
-        counted.map(|(at, constraint)| (at, constraint.topology_key.as_str(), constraint.matching(pod, node)))
+        let info = &snapshot.nodes()[node];
+        // A tally leaves out a node without the only key.
+        let has_keys = move || self.all.len() == 1 || self.count_node(info);
+        let counted = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(move |(_, constraint)| wanted(constraint) && has_keys() && constraint.counts_node(pod, info));
+        counted.map(move |(at, constraint)| {
+            (at, constraint.topology_key.as_str(), constraint.matching_of(pod, snapshot, node))
+        })
     }
 }
 
@@ -130,12 +146,18 @@ impl Constraints {
 struct RequiredCounts(DomainTally<usize>);
 
 impl SumOfNodes<Constraints> for RequiredCounts {
+    const NEEDS_PODS: bool = false;
+
     fn empty(_: &PodInfo, _: &Constraints, snapshot: &Snapshot) -> Self {
         Self(DomainTally::new(snapshot.nodes().len()))
     }
 
+    fn follow(&mut self, snapshot: &Snapshot) {
+        self.0.follow(snapshot);
+    }
+
     fn recount(&mut self, pod: &PodInfo, constraints: &Constraints, snapshot: &Snapshot, node: usize) {
-        self.0.recount(snapshot, node, constraints.matching(pod, &snapshot.nodes()[node], |_| true));
+        self.0.recount(snapshot, node, constraints.matching(pod, snapshot, node, |_| true));
     }
 }
 
@@ -298,21 +320,21 @@ impl Filter for PodTopologySpread {
         snapshot: &'a Snapshot,
     ) -> Option<FilterByNumber<'a>> {
         let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
-        let limits = required.constraints.all.iter().enumerate().map(|(at, constraint)| {
+        let too_many = required.constraints.all.iter().enumerate().map(|(at, constraint)| {
             let key = &constraint.topology_key;
-            (snapshot.topology(key), required.counts.0.get(at, key), required.limit(at, pod))
+            Above::new(snapshot.topology(key), required.counts.0.get(at, key), required.limit(at, pod))
         });
-        let limits: Vec<_> = limits.collect();
-        let [missing_label, mismatch] =
-            [Rejection::unresolvable(NAME, MISSING_LABEL), Rejection::unschedulable(NAME, MISMATCH)].map(Arc::new);
-        Some(Box::new(move |node| {
-            for (topology, sums, limit) in &limits {
-                let Some(domain) = topology.domain_of(node) else { return Some(missing_label.clone()) };
-                if sums.map_or(0, |sums| sums.of_domain(domain)) > *limit {
-                    return Some(mismatch.clone());
-                }
+        let too_many: Vec<_> = too_many.collect();
+        let reasons = [Rejection::unresolvable(NAME, MISSING_LABEL), Rejection::unschedulable(NAME, MISMATCH)];
+        Some(FilterByNumber::of_words(reasons, move |word, nodes| {
+            let (mut left, mut missing, mut mismatched) = (nodes, 0, 0);
+            for above in &too_many {
+                let labelled = above.labelled(word, left);
+                let fitting = labelled & !above.of(word, labelled);
+                (missing, mismatched) = (missing | left & !labelled, mismatched | labelled & !fitting);
+                left = fitting;
             }
-            None
+            [missing, mismatched, 0, 0]
         }))
     }
 }
@@ -330,18 +352,24 @@ fn is_hostname(constraint: &Constraint) -> bool {
 }
 
 impl SumOfNodes<Constraints> for PreferredCounts {
+    const NEEDS_PODS: bool = false;
+
     fn empty(_: &PodInfo, constraints: &Constraints, snapshot: &Snapshot) -> Self {
         let nodes = snapshot.nodes().len();
         let of_constraint = |constraint: &Constraint| vec![0; if is_hostname(constraint) { nodes } else { 0 }];
         Self { of_domains: DomainTally::new(nodes), of_nodes: constraints.all.iter().map(of_constraint).collect() }
     }
 
+    fn follow(&mut self, snapshot: &Snapshot) {
+        self.of_domains.follow(snapshot);
+    }
+
     fn recount(&mut self, pod: &PodInfo, constraints: &Constraints, snapshot: &Snapshot, node: usize) {
-        let info = &snapshot.nodes()[node];
-        self.of_domains.recount(snapshot, node, constraints.matching(pod, info, |constraint| !is_hostname(constraint)));
+        let of_domains = constraints.matching(pod, snapshot, node, |constraint| !is_hostname(constraint));
+        self.of_domains.recount(snapshot, node, of_domains);
         for (constraint, counts) in constraints.all.iter().zip(&mut self.of_nodes) {
             if let Some(count) = counts.get_mut(node) {
-                *count = constraint.matching(pod, info);
+                *count = constraint.matching_of(pod, snapshot, node);
             }
         }
     }
@@ -435,17 +463,20 @@ impl Score for PodTopologySpread {
     fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
         let Some(preferred) = state.read::<Preferred>(SCORE) else { return vec![0; nodes.len()] };
         let of_constraints = preferred.constraints.all.iter().enumerate().map(|(at, constraint)| {
-            let key = &constraint.topology_key;
-            (snapshot.topology(key), preferred.counts.of_domains.get(at, key), &preferred.counts.of_nodes[at])
+            let (key, of_nodes) = (&constraint.topology_key, &preferred.counts.of_nodes[at]);
+            let of_nodes = is_hostname(constraint).then_some(of_nodes);
+            (snapshot.topology(key), preferred.counts.of_domains.get(at, key), of_nodes)
         });
         let of_constraints: Vec<_> = of_constraints.collect();
-        let count = |node: usize, at: usize, constraint: &Constraint| {
+        let count = |node: usize, at: usize| -> Option<i64> {
             let (topology, sums, of_nodes) = &of_constraints[at];
             let domain = topology.domain_of(node)?;
-            Some(if is_hostname(constraint) { of_nodes[node] } else { sums.map_or(0, |sums| sums.of_domain(domain)) })
+            Some(of_nodes.map_or_else(|| sums.map_or(0, |sums| sums.of_domain(domain)), |counts| counts[node]))
         };
+        let (mut recent, has_one) = (Recent::default(), of_constraints.len() == 1);
         let of_node = |(node, counted): (&usize, &bool)| match counted {
-            true => preferred.total(|at, constraint| count(*node, at, constraint)),
+            true if has_one => recent.of(count(*node, 0), |count| preferred.total(|_, _| *count)),
+            true => preferred.total(|at, _| count(*node, at)),
             false => 0,
         };
         state.scored_nodes.iter().zip(&preferred.counted).map(of_node).collect()
@@ -455,11 +486,12 @@ impl Score for PodTopologySpread {
         let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
         let of_counted = || scores.iter().zip(counted).filter(|(_, counted)| **counted).map(|(score, _)| *score);
         let (least, most) = (of_counted().min().unwrap_or(0), of_counted().max().unwrap_or(0));
+        let mut recent = Recent::default();
         for (score, counted) in scores.iter_mut().zip(counted) {
             *score = match (counted, most) {
                 (false, _) => 0,
                 (true, 0) => MAX_NODE_SCORE,
-                (true, most) => MAX_NODE_SCORE * (most + least - *score) / most,
+                (true, most) => recent.of(*score, |score| MAX_NODE_SCORE * (most + least - score) / most),
             };
         }
     }

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/scheduler/framework/plugins/noderesources/resource_allocation.go.
 
 use component_helpers::scheduling::requests::Resources;
-use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::cache::NodeResources;
 use scheduling_framework::configuration::args::node_resources::ResourceSpec;
 use scheduling_framework::pod_info::PodInfo;
 use smallvec::SmallVec;
@@ -64,29 +64,29 @@ impl CountedResources {
 
     /// Returns the resources that the node has, as they would be used with the pod. Containers without requests count with
     /// the assumed ones.
-    pub fn with_assumed(&self, pod: &PodInfo, node: &NodeInfo) -> Uses {
+    pub fn with_assumed(&self, pod: &PodInfo, node: NodeResources<'_>) -> Uses {
         self.uses(pod, node, |resource| match resource {
             Resource::Cpu | Resource::Memory => {
-                resource.of(&node.non_zero_requested).saturating_add(resource.of(&pod.non_zero_requests))
+                resource.of(node.non_zero_requested).saturating_add(resource.of(&pod.non_zero_requests))
             }
-            _ => resource.of(&node.requested).saturating_add(resource.of(&pod.requests)),
+            _ => resource.of(node.requested).saturating_add(resource.of(&pod.requests)),
         })
     }
 
     /// Returns the resources that the node has, as they are requested without the pod and with it.
-    pub fn with_requests(&self, pod: &PodInfo, node: &NodeInfo) -> [Uses; 2] {
+    pub fn with_requests(&self, pod: &PodInfo, node: NodeResources<'_>) -> [Uses; 2] {
         [
-            self.uses(pod, node, |resource| resource.of(&node.requested)),
-            self.uses(pod, node, |resource| resource.of(&node.requested).saturating_add(resource.of(&pod.requests))),
+            self.uses(pod, node, |resource| resource.of(node.requested)),
+            self.uses(pod, node, |resource| resource.of(node.requested).saturating_add(resource.of(&pod.requests))),
         ]
     }
 
     /// Leaves out extended resources that the pod does not request.
-    fn uses(&self, pod: &PodInfo, node: &NodeInfo, requested: impl Fn(&Resource) -> i64) -> Uses {
+    fn uses(&self, pod: &PodInfo, node: NodeResources<'_>, requested: impl Fn(&Resource) -> i64) -> Uses {
         let counts = |resource: &Resource| !matches!(resource, Resource::Scalar(_)) || resource.of(&pod.requests) > 0;
-        let counted = self.0.iter().filter(|(resource, _)| counts(resource) && resource.of(&node.allocatable) > 0);
+        let counted = self.0.iter().filter(|(resource, _)| counts(resource) && resource.of(node.allocatable) > 0);
         let one = |(resource, weight): &(Resource, i64)| Use {
-            allocatable: resource.of(&node.allocatable),
+            allocatable: resource.of(node.allocatable),
             requested: requested(resource),
             weight: *weight,
         };

@@ -5,10 +5,10 @@
 
 use component_helpers::scheduling::tolerations::{self, tolerates};
 use proto::kinds::api::core::v1::{Node, Taint};
-use scheduling_framework::cache::{NodeInfo, Snapshot, node_info};
+use scheduling_framework::cache::{NodeInfo, NodeRow, Snapshot, node_info};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
-use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection, Score};
+use scheduling_framework::{ClusterEvent, CycleState, Filter, Normalization, Plugin, Rejection, Score};
 use std::sync::Arc;
 
 pub struct TaintToleration;
@@ -45,6 +45,10 @@ impl Filter for TaintToleration {
     fn is_local(&self, _state: &CycleState) -> bool {
         true
     }
+
+    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
+        !row.has_taints
+    }
 }
 
 fn is_prefer_no_schedule(taint: &Taint) -> bool {
@@ -61,6 +65,14 @@ impl Score for TaintToleration {
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn score_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> Option<i64> {
+        (!row.has_taints).then_some(0)
+    }
+
+    fn normalization(&self) -> Normalization {
+        Normalization::ToHighest
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

@@ -15,9 +15,9 @@ use futures::future::join_all;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::extender as configuration;
 use scheduling_framework::cycle::Search;
+use scheduling_framework::plugin_scores::PluginScores;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::preemption::{self, Candidate};
-use scheduling_framework::profile::PluginScores;
 use scheduling_framework::{
     CycleExtender, EXTENDER, FitError, MAX_NODE_SCORE, Nomination, PostFilterResult, Rejection,
 };

@@ -6,11 +6,15 @@ pub mod generation;
 pub mod changes;
 pub mod namespaces;
 pub mod node_info;
+pub mod node_row;
+pub mod node_set;
 pub mod topology;
 pub mod snapshot;
 
 pub use namespaces::Namespaces;
 pub use node_info::NodeInfo;
+pub use node_row::{NodeResources, NodeRow};
+pub use node_set::NodeSet;
 pub use snapshot::Snapshot;
 pub use topology::Topology;
 

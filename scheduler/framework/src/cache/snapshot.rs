@@ -3,8 +3,8 @@
 //! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
 
 use crate::cache::changes::Changes;
-use crate::cache::topology::{Topologies, Topology};
-use crate::cache::{Namespaces, NodeInfo};
+use crate::cache::topology::{Names, Topologies, Topology};
+use crate::cache::{Namespaces, NodeInfo, NodeRow, NodeSet};
 use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,15 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
+    rows: Vec<NodeRow>,
     /// Generation of each node, beside each other because every cycle reads many.
     generations: Vec<u64>,
     /// Lowest priority of each node's pods.
     lowest_priorities: Vec<i32>,
-    index: BTreeMap<String, usize>,
+    /// Names of the nodes, in their order.
+    names: Names,
+    /// Nodes that have pods.
+    with_pods: NodeSet,
     /// Indices of nodes that have pods with affinity or anti-affinity.
     with_affinity: BTreeSet<usize>,
     /// Indices of nodes that have pods with required anti-affinity.
@@ -39,6 +43,11 @@ impl Snapshot {
     #[inline]
     pub fn nodes(&self) -> &[Arc<NodeInfo>] {
         &self.nodes
+    }
+
+    #[inline]
+    pub fn rows(&self) -> &[NodeRow] {
+        &self.rows
     }
 
     #[inline]
@@ -68,11 +77,16 @@ impl Snapshot {
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<NodeInfo>> {
-        self.index.get(name).map(|at| &self.nodes[*at])
+        self.index_of(name).map(|at| &self.nodes[at])
     }
 
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+        self.names.get_index_of(name)
+    }
+
+    /// Returns the nodes that have pods.
+    pub fn with_pods(&self) -> &NodeSet {
+        &self.with_pods
     }
 
     pub fn with_affinity(&self) -> impl Iterator<Item = &Arc<NodeInfo>> {
@@ -109,12 +123,14 @@ impl Snapshot {
         }
         let mut rows: Vec<_> = zones.into_values().map(Vec::into_iter).collect();
         let namespaces = std::mem::take(&mut self.namespaces);
-        *self = Self { namespaces, ..Self::default() };
+        let with_pods = NodeSet::empty(rows.iter().map(ExactSizeIterator::len).sum());
+        *self = Self { namespaces, with_pods, ..Self::default() };
         while !rows.is_empty() {
             rows.retain_mut(|zone| match zone.next() {
                 Some(info) => {
-                    self.index.insert(info.name().to_owned(), self.nodes.len());
+                    self.names.insert(info.name().to_owned());
                     self.nodes.push(Arc::default());
+                    self.rows.push(NodeRow::default());
                     self.generations.push(info.counted_generation);
                     self.lowest_priorities.push(info.lowest_priority.0);
                     self.put(info);
@@ -140,6 +156,8 @@ impl Snapshot {
         let old = std::mem::replace(&mut self.nodes[at], info);
         let new = &self.nodes[at];
         self.lowest_priorities[at] = new.lowest_priority.0;
+        self.rows[at].update(new);
+        self.with_pods.set(at, !new.pods.is_empty());
         mark(&mut self.with_affinity, at, new.with_affinity > 0);
         mark(&mut self.with_required_anti_affinity, at, new.with_required_anti_affinity > 0);
         self.topologies.replace(at, &old, new);
@@ -164,7 +182,9 @@ impl Snapshot {
     pub fn same_as(&self, other: &Self) -> bool {
         self.nodes.len() == other.nodes.len()
             && self.nodes.iter().zip(&other.nodes).all(|(a, b)| a.same_as(b))
-            && self.index == other.index
+            && self.names == other.names
+            && self.with_pods == other.with_pods
+            && self.rows == other.rows
             && self.lowest_priorities == other.lowest_priorities
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity

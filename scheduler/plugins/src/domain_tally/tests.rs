@@ -43,6 +43,7 @@ impl World {
         if self.random.below(3) == 0 {
             self.set_node(number);
             self.cache.update(&mut self.snapshot);
+            self.tally.follow(&self.snapshot);
         }
         let at = self.snapshot.index_of(&format!("n{number}")).unwrap();
         let one = |random: &Random| (GROUPS[random.below(2)], random.below(2), random.below(4) as i64 - 1);
@@ -91,6 +92,12 @@ impl World {
             let expected = info.label(KEYS[key]).and_then(|value| sums.get(value)).copied().unwrap_or(0);
             assert_eq!(self.tally.sum_of(group, KEYS[key], info, simulated), expected);
             if simulated.is_empty() {
+                for limit in -1..2 {
+                    let sums = self.tally.get(group, KEYS[key]);
+                    let above = Above::new(self.snapshot.topology(KEYS[key]), sums, limit);
+                    let is_above = info.label(KEYS[key]).is_some() && expected > limit;
+                    assert_eq!(above.of(0, node_set::bit(at)) != 0, is_above);
+                }
                 assert_eq!(self.tally.get(group, KEYS[key]).map_or(0, |sums| sums.of_node(at)), expected);
             }
         }

@@ -267,7 +267,7 @@ impl Filter for DynamicResources {
         let wanted = state.read::<PodClaims>(NAME).filter(|wanted| wanted.extended.is_none())?;
         let allocator = wanted.allocator.as_ref()?;
         let kept = self.sources.kept.of(allocator, wanted.pending());
-        Some(Box::new(move |number| {
+        Some(FilterByNumber::of_nodes(move |number| {
             let node = snapshot.nodes()[number].node.as_ref()?;
             let recorded = Self::record(wanted, node, None, kept.allocate(number, node));
             recorded.and_then(|()| Self::check_allocated(wanted, node)).err().map(Arc::new)

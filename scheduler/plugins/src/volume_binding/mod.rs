@@ -29,7 +29,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::VolumeBindingArgs;
-use scheduling_framework::node_judge::FilterByNumber;
+use scheduling_framework::node_judge::{FilterByNumber, RejectedByReason};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
@@ -140,7 +140,7 @@ impl Filter for VolumeBinding {
         _snapshot: &'a Snapshot,
     ) -> Option<FilterByNumber<'a>> {
         let data = state.read::<CycleData>(NAME)?;
-        data.wanted.fits_everywhere().then(|| -> FilterByNumber<'a> { Box::new(|_| None) })
+        data.wanted.fits_everywhere().then(|| FilterByNumber::of_words([], |_, _| RejectedByReason::default()))
     }
 }
 
