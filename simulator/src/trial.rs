@@ -10,6 +10,7 @@
 mod setup;
 mod pod_state;
 mod node_groups;
+mod loads;
 mod observed;
 mod world;
 mod stage;
@@ -36,6 +37,8 @@ use chooser::Chooser;
 use component_base::env::Env;
 use controller_manager::selection::UnknownController;
 use decision_log::DecisionLog;
+use experiments::workload::Deployment;
+use loads::Loads;
 use node_groups::{NodeGroups, Orders};
 use observed::Observer;
 use proto::Kind;
@@ -45,7 +48,7 @@ use serde_json::{Value, json};
 use setup::PRIORITY_CLASS;
 use stage::Stage;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,16 +130,23 @@ async fn play(
     setup.add_first_of_groups()?;
     let env = Env::simulated(setup.seed);
     let log = DecisionLog::new(&env, setup.decisions, setup.cpu_clock);
-    let namespaces: BTreeSet<String> = submissions.iter().map(|one| namespace(&one.pod).to_owned()).collect();
+    let templates = setup.deployments.iter().map(|deployment| &deployment.document["spec"]["template"]);
+    let pods = || submissions.iter().map(|one| &one.pod).chain(templates.clone());
+    let namespaces: BTreeSet<String> = pods().map(|pod| namespace(pod).to_owned()).collect();
     match setup.depth {
         Depth::Full => {
-            let priorities: BTreeSet<i64> = submissions.iter().filter_map(|one| priority(&one.pod)).collect();
+            let priorities: BTreeSet<i64> = pods().filter_map(priority).collect();
             let gangs = gangs::of(&submissions);
             let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty(), log.clone()).await?;
             stage.prepare(&priorities, &namespaces).await?;
             let admin = stage.admin();
+            let loads = Loads::new(&env, &setup.deployments);
+            if !loads.is_empty() {
+                stage.serve_metrics(&loads).await?;
+            }
             let world = stage.watched(gangs).await?;
             let mut trial = Trial::new(&env, &setup, world, log, submissions)?;
+            trial.loads = loads;
             if let Guest::Onlooker(onlooker) = guest {
                 onlooker.begin(trial.began, &env, admin);
                 trial.stays = true;
@@ -189,6 +199,8 @@ struct Trial<W> {
     /// The nodes that come and go, if any do.
     groups: Option<NodeGroups>,
     log: Arc<DecisionLog>,
+    deployments: BTreeMap<String, Deployment>,
+    loads: Arc<Loads>,
     /// When something other than a failed attempt happened last.
     last_change: Duration,
     submissions: Vec<Submission>,
@@ -217,6 +229,8 @@ impl<W: World> Trial<W> {
             observer: Observer::new(names),
             groups,
             log,
+            deployments: loads::by_name(&setup.deployments),
+            loads: Loads::new(env, &[]),
             last_change: Duration::ZERO,
             submissions,
             created: 0,
@@ -228,6 +242,9 @@ impl<W: World> Trial<W> {
         for event in self.observer.begin() {
             audience.happened(Duration::ZERO, event);
         }
+        for deployment in self.deployments.values() {
+            self.world.create_deployment(deployment).await?;
+        }
         let mut next_report = self.began + REPORT_PERIOD;
         loop {
             // Without more arrivals, the pods that run on decide how long to wait.
@@ -235,6 +252,7 @@ impl<W: World> Trial<W> {
             let wake =
                 arrival.unwrap_or_else(|| self.env.now() + STALLED).min(self.began + self.until).min(next_report);
             let scaling = self.groups.as_ref().and_then(NodeGroups::next_at);
+            let scaling = scaling.into_iter().chain(self.loads.next_at()).min();
             let wake = scaling.map_or(wake, |at| wake.min(self.began + at));
             tokio::select! {
                 biased;
@@ -256,6 +274,7 @@ impl<W: World> Trial<W> {
                 self.created += 1;
             }
             let at = self.elapsed();
+            self.loads.advance(at).into_iter().for_each(|event| audience.happened(at, event));
             let orders = self.groups.as_mut().map(|groups| groups.act(at)).unwrap_or_default();
             if orders != Orders::default() {
                 self.world.change_machines(&orders).await?;
@@ -288,7 +307,12 @@ impl<W: World> Trial<W> {
                 (Vec::from_iter(self.observer.see_node(name, *is_ready)), None)
             }
             Change::Pod { name, state } => {
+                self.loads.see_pod(name, state.as_ref());
+                let deployment = state.as_ref().and_then(|state| self.deployments.get(state.deployment.as_ref()?));
                 if let Some(groups) = &mut self.groups {
+                    if let Some(deployment) = deployment {
+                        groups.remember_named(name, &deployment.pod);
+                    }
                     groups.see_pod(name, state.as_ref(), at);
                 }
                 self.observer.see_pod(name, state.as_ref())
@@ -316,7 +340,7 @@ impl<W: World> Trial<W> {
     }
 
     fn has_ended(&self) -> bool {
-        if self.created < self.submissions.len() {
+        if self.created < self.submissions.len() || !self.deployments.is_empty() {
             return false;
         }
         let stalled = self.elapsed() >= self.last_change + STALLED

@@ -7,7 +7,7 @@ use experiments::cluster::{self, Machine, MachineGroup};
 use experiments::manifest::{self, Manifest};
 use experiments::sources;
 use experiments::study::{Cell, Depth, Span};
-use experiments::workload::{self, Arrival};
+use experiments::workload::{self, Arrival, Deployment};
 use kubelet_sim::template::NodeTemplate;
 use serde_json::{Value, json};
 use simulator::trial::{self, NodeGroup, Setup, Submission};
@@ -18,6 +18,7 @@ pub struct Prepared {
     pub machines: Vec<Machine>,
     pub groups: Vec<MachineGroup>,
     pub arrivals: Vec<Arrival>,
+    pub deployments: Vec<Deployment>,
     configuration: Option<Value>,
     pub manifest: Manifest,
 }
@@ -32,6 +33,11 @@ impl Prepared {
         let mut draw = || random.u64();
         let drawn = workload::arrivals(cell.workload, &file.files, &mut draw, &cell.workload.name);
         let arrivals = drawn.map_err(lines)?;
+        // A stream of its own, so that a load changes no pod.
+        let random = Random::from_seed(cell.seed, &format!("load/{}", cell.workload.name));
+        let until = file.study.until.as_ref().map_or(Duration::ZERO, |until| until.duration);
+        let deployments =
+            workload::deployments(cell.workload, until, &mut || random.u64(), &cell.workload.name).map_err(lines)?;
         let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
         let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals);
         let whole = match cell.policy.schedulers.as_slice() {
@@ -39,7 +45,7 @@ impl Prepared {
             further => Some(json!([configuration, further])),
         };
         let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, whole.as_ref());
-        Ok(Self { machines, groups, arrivals, configuration, manifest })
+        Ok(Self { machines, groups, arrivals, deployments, configuration, manifest })
     }
 
     /// Returns the trial of the cell.
@@ -59,6 +65,7 @@ impl Prepared {
             depth,
             templates: templates?,
             groups: self.groups.iter().map(node_group).collect(),
+            deployments: self.deployments.clone(),
             scheduler: policy::settings(self.configuration.as_ref())?,
             more_schedulers: further?,
             failures,

@@ -2,6 +2,7 @@
 
 use crate::sim::prepared::Prepared;
 use experiments::record::{Event, NodeAdded, PodCreated, Record};
+use experiments::workload::Deployment;
 use simulator::trial::Audience;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 pub struct Records {
     nodes: BTreeMap<String, NodeAdded>,
     pods: BTreeMap<String, PodCreated>,
+    /// What each pod of a Deployment is, by the name of the Deployment.
+    deployments: BTreeMap<String, PodCreated>,
     pub records: Vec<Record>,
 }
 
@@ -28,7 +31,9 @@ impl Records {
                 _ => {}
             }
         }
-        Self { nodes, pods, records: Vec::new() }
+        let of_deployment = |one: &Deployment| (one.name.clone(), one.facts.clone());
+        let deployments = prepared.deployments.iter().map(of_deployment).collect();
+        Self { nodes, pods, deployments, records: Vec::new() }
     }
 
     /// Returns the pods of the study by name.
@@ -40,6 +45,9 @@ impl Records {
     fn complete(&self, event: Event) -> Option<Event> {
         Some(match event {
             Event::NodeAdded(NodeAdded { node, .. }) => Event::NodeAdded(self.nodes.get(&node)?.clone()),
+            Event::PodCreated(PodCreated { pod, deployment: Some(name), .. }) => {
+                Event::PodCreated(PodCreated { pod, ..self.deployments.get(&name)?.clone() })
+            }
             Event::PodCreated(PodCreated { pod, .. }) => Event::PodCreated(self.pods.get(&pod)?.clone()),
             event => event,
         })

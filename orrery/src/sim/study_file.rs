@@ -107,6 +107,12 @@ fn only_full(study: &Study) -> Vec<String> {
             "workloads[{at}].podGroups: depth `scheduler` has no PodGroups; {name:?} needs depth `full`"
         ));
     }
+    for (at, workload) in study.workloads.iter().enumerate().filter(|(_, workload)| !workload.deployments.is_empty()) {
+        let name = &workload.name;
+        found.push(format!(
+            "workloads[{at}].deployments: depth `scheduler` runs no controllers, which make their pods; {name:?} needs depth `full`"
+        ));
+    }
     for (at, _) in study.faults.iter().enumerate().filter(|(_, faults)| faults.watch_delay.is_some()) {
         found.push(format!("faults[{at}].watchDelay: depth `scheduler` has no watches"));
     }
@@ -130,7 +136,10 @@ name: s
 depth: scheduler
 controllers: ['*', '-podgc']
 clusters: [{name: c, nodes: [{name: node, capacity: {cpu: 1}}]}]
-workloads: [{name: w, podGroups: true, openbPods: {file: pods.csv}}]
+until: 1h
+workloads:
+- {name: w, podGroups: true, openbPods: {file: pods.csv}}
+- {name: d, deployments: [{name: web, requests: {cpu: 1}, load: {diurnal: {cpu: 4, swing: 0.5}}}]}
 policies: [{name: p, schedulers: [{kind: KubeSchedulerConfiguration}]}]
 faults: [{name: late, watchDelay: 2s}]
 ";
@@ -142,10 +151,11 @@ faults: [{name: late, watchDelay: 2s}]
                 "controllers: depth `scheduler` runs no controllers",
                 "policies[0].schedulers: depth `scheduler` runs one scheduler",
                 "workloads[0].podGroups: depth `scheduler` has no PodGroups; \"w\" needs depth `full`",
+                "workloads[1].deployments: depth `scheduler` runs no controllers, which make their pods; \"d\" needs depth `full`",
                 "faults[0].watchDelay: depth `scheduler` has no watches",
             ]
         );
         let plain = study::read(&text.replace("controllers: ['*', '-podgc']", "")).unwrap();
-        assert_eq!(only_full(&plain).len(), 3);
+        assert_eq!(only_full(&plain).len(), 4);
     }
 }

@@ -16,6 +16,7 @@ pub mod metric_names;
 pub mod study;
 mod listing;
 pub mod cluster;
+pub mod load;
 pub mod workload;
 pub mod recording;
 pub mod sources;

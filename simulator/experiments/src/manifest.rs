@@ -54,6 +54,7 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
         "controllers": study.controllers,
         "until": study.until,
         "nodeGroups": cell.cluster.node_groups,
+        "deployments": cell.workload.deployments,
         "sampleEvery": study.sample_every,
     });
     all.update(rest.to_string());

@@ -67,6 +67,12 @@ pub enum Event {
     PodDeleted {
         pod: String,
     },
+    /// The users of a Deployment ask for another amount of CPU from now on.
+    LoadChanged {
+        deployment: String,
+        /// In thousandths of a core.
+        cpu_milli: i64,
+    },
     /// The run has ended.
     Ended,
 }
@@ -98,6 +104,12 @@ pub struct PodCreated {
     pub user: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang: Option<String>,
+    /// The Deployment that the pod is of, as `namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<String>,
+    /// Limit of the CPU of a Deployment's pod, which takes part in its load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<i64>,
     pub priority: i32,
     /// Time that the pod runs if nothing disturbs it; `None` if it has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,12 +141,13 @@ impl From<&Machine> for Event {
     }
 }
 
-impl From<&Arrival> for Event {
-    fn from(arrival: &Arrival) -> Self {
+impl PodCreated {
+    /// Returns what a study knows of a pod.
+    pub fn of(arrival: &Arrival) -> Self {
         let metadata = &arrival.pod.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or("default");
         let facts = arrival.facts.clone();
-        Self::PodCreated(PodCreated {
+        Self {
             pod: format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default()),
             requests: facts.requests,
             gpu_count: facts.gpu_count,
@@ -142,9 +155,17 @@ impl From<&Arrival> for Event {
             gpu_models: facts.gpu_models,
             user: facts.user,
             gang: facts.gang,
+            deployment: None,
+            cpu_limit: None,
             priority: facts.priority,
             duration_us: arrival.duration.map(micros_of),
-        })
+        }
+    }
+}
+
+impl From<&Arrival> for Event {
+    fn from(arrival: &Arrival) -> Self {
+        Self::PodCreated(PodCreated::of(arrival))
     }
 }
 

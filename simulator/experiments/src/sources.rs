@@ -8,6 +8,7 @@ use crate::study::{Policy, Study};
 use crate::workload::{self, Arrival};
 use proto::serializer::yaml;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Reads the files that a study names, and reports every mistake in them. Generated workloads are tried with `draw`.
 pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<Problem> {
@@ -18,6 +19,8 @@ pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec
     for (index, workload) in study.workloads.iter().enumerate() {
         let place = format!("workloads[{index}]");
         problems.extend(workload::arrivals(workload, files, draw, &place).err().unwrap_or_default());
+        let until = study.until.as_ref().map_or(Duration::ZERO, |until| until.duration);
+        problems.extend(workload::deployments(workload, until, draw, &place).err().unwrap_or_default());
     }
     for (index, policy) in study.policies.iter().enumerate() {
         let Some(path) = &policy.file else { continue };
@@ -62,7 +65,8 @@ pub fn never_fit(machines: &[Machine], arrivals: &[Arrival]) -> Option<String> {
 pub fn warnings(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<String> {
     let mut found = Vec::new();
     for (at, workload) in study.workloads.iter().enumerate() {
-        let Ok(arrivals) = workload::arrivals(workload, files, draw, "") else { continue };
+        let Ok(mut arrivals) = workload::arrivals(workload, files, draw, "") else { continue };
+        arrivals.extend(workload::sample_pods(workload));
         for cluster in &study.clusters {
             let mut machines = cluster::machines(cluster, files, "").unwrap_or_default();
             machines.extend(cluster::machine_groups(cluster).into_iter().flat_map(|group| group.machines));

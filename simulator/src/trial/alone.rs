@@ -8,6 +8,7 @@ use super::stage::{LATENCY, SETTLING};
 use super::world::{Change, World};
 use crate::part::Part;
 use component_base::env::Env;
+use experiments::workload::Deployment;
 use kubelet_sim::plan::NodePlan;
 use kubelet_sim::template::NodeTemplate;
 use modelled_api::ModelledApi;
@@ -79,6 +80,10 @@ impl World for SchedulerAlone {
 
     async fn create_pod(&self, pod: &Value) -> Result<(), String> {
         self.api.create(pod).map_err(|error| format!("pod {}: {error}", pod["metadata"]["name"]))
+    }
+
+    async fn create_deployment(&self, deployment: &Deployment) -> Result<(), String> {
+        Err(format!("deployment {}: no controller makes its pods in depth `scheduler`", deployment.name))
     }
 
     async fn change_machines(&mut self, orders: &Orders) -> Result<(), String> {

@@ -33,9 +33,9 @@ pub fn group_of(pod: &Value) -> Option<(String, String)> {
 }
 
 /// Returns a PodGroup as a user creates it.
-pub fn pod_group(name: &str, size: usize) -> Value {
+pub fn pod_group(namespace: &str, name: &str, size: usize) -> Value {
     json!({
-        "apiVersion": API, "kind": "PodGroup", "metadata": {"name": name},
+        "apiVersion": API, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace},
         "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
     })
 }

@@ -147,6 +147,17 @@ impl NodeGroups {
         self.pods.insert(pod_key(pod), Wanted { number, spec, requests, on: None });
     }
 
+    /// Notes a pod that somebody else has created from a template, if it is new.
+    pub fn remember_named(&mut self, key: &str, template: &Pod) {
+        if self.pods.contains_key(key) {
+            return;
+        }
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        let mut pod = template.clone();
+        (pod.metadata.namespace, pod.metadata.name) = (Some(namespace.to_owned()), Some(name.to_owned()));
+        self.remember(&pod);
+    }
+
     pub fn see_node(&mut self, name: &str, is_ready: bool, now: Duration) {
         let Some(machine) = self.by_name.get(name).and_then(|at| self.machines.get_mut(*at)) else { return };
         match (is_ready, machine.presence) {
@@ -183,6 +194,9 @@ impl NodeGroups {
             true if self.waiting.insert(wanted.number, key.to_owned()).is_none() => self.wake(now),
             true => {}
             false => drop(self.waiting.remove(&wanted.number)),
+        }
+        if state.is_none() {
+            self.pods.remove(key);
         }
     }
 

@@ -25,6 +25,7 @@ struct Observed {
     /// The pod as its user wrote it, until it has finished.
     written: Option<Value>,
     has_end: bool,
+    is_of_deployment: bool,
     exists: bool,
     stage: Stage,
     is_lost: bool,
@@ -109,12 +110,18 @@ impl Observer {
                 known.last_failure.clear();
             }
             self.to_finish -= usize::from(was_running_on);
+            if known.is_of_deployment {
+                // Another one comes in its place, under another name.
+                self.pods.remove(pod);
+            }
             return (found, again);
         };
         if !known.exists {
             known.exists = true;
             known.has_end |= state.has_end;
-            found.push(Event::PodCreated(PodCreated { pod: name(), ..PodCreated::default() }));
+            known.is_of_deployment = state.deployment.is_some();
+            let deployment = state.deployment.clone();
+            found.push(Event::PodCreated(PodCreated { pod: name(), deployment, ..PodCreated::default() }));
         }
         if let Some(message) = &state.unscheduled
             && known.stage == Stage::Pending

@@ -1,6 +1,7 @@
 //! `PodState`: what a trial observes of a pod, read from its stored document or from the typed pod. Pure.
 
 use component_helpers::gpu_sharing::{GPU_INDEX, parse_places};
+use experiments::workload::DEPLOYMENT;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::Value;
 
@@ -11,6 +12,9 @@ pub const RUN_FOR: &str = "orrery.dev/run-for";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodState {
     pub has_end: bool,
+    /// The Deployment of the workload that it is of, as `namespace/name`.
+    pub deployment: Option<String>,
+    pub is_ready: bool,
     pub node: Option<String>,
     /// Places of the GPUs that the policy chose.
     pub gpus: Vec<u32>,
@@ -32,6 +36,11 @@ impl PodState {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             has_end: pod["metadata"]["annotations"][RUN_FOR].is_string(),
+            deployment: deployment(
+                pod["metadata"]["namespace"].as_str(),
+                pod["metadata"]["labels"][DEPLOYMENT].as_str(),
+            ),
+            is_ready: condition("Ready", "True").is_some(),
             node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
             gpus: places(pod["metadata"]["annotations"][GPU_INDEX].as_str()),
             phase: text(&pod["status"]["phase"]),
@@ -48,8 +57,11 @@ impl PodState {
             conditions.find(|condition| condition.type_ == of_type && condition.status == is)
         };
         let annotations = pod.metadata.annotations.as_ref();
+        let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(DEPLOYMENT));
         Self {
             has_end: annotations.is_some_and(|annotations| annotations.contains_key(RUN_FOR)),
+            deployment: deployment(pod.metadata.namespace.as_deref(), label.map(String::as_str)),
+            is_ready: condition("Ready", "True").is_some(),
             node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             gpus: places(annotations.and_then(|annotations| annotations.get(GPU_INDEX)).map(String::as_str)),
             phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
@@ -58,6 +70,11 @@ impl PodState {
             disrupted: condition("DisruptionTarget", "True").map(|it| it.reason.clone().unwrap_or_default()),
         }
     }
+}
+
+/// Returns the name of the Deployment that a label names.
+fn deployment(namespace: Option<&str>, label: Option<&str>) -> Option<String> {
+    Some(format!("{}/{}", namespace.unwrap_or("default"), label?))
 }
 
 /// Reads the annotation with the places of GPUs.
@@ -76,11 +93,13 @@ mod tests {
         let conditions = json!([
             {"type": "PodScheduled", "status": "False", "message": "no room"},
             {"type": "DisruptionTarget", "status": "True", "reason": "Why"},
+            {"type": "Ready", "status": "True"},
         ]);
         for pod in [
             json!({"metadata": {"name": "p"}}),
             json!({
-                "metadata": {"annotations": {RUN_FOR: "1s", GPU_INDEX: "0-2"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+                "metadata": {"annotations": {RUN_FOR: "1s", GPU_INDEX: "0-2"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
+                    "namespace": "shop", "labels": {DEPLOYMENT: "web"}},
                 "spec": {"nodeName": "n", "containers": []},
                 "status": {"phase": "Running", "conditions": conditions},
             }),

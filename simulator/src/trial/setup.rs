@@ -3,6 +3,7 @@
 use super::decision_log::Detail;
 use super::gangs;
 use component_base::options;
+use experiments::workload::Deployment;
 use kubelet_sim::machines::failure_model::FailureModel;
 use kubelet_sim::template::NodeTemplate;
 use scheduler::Settings;
@@ -44,6 +45,8 @@ pub struct Setup {
     pub templates: Vec<NodeTemplate>,
     /// Nodes that an autoscaler orders and gives back.
     pub groups: Vec<NodeGroup>,
+    /// Deployments that exist from the beginning and serve a load. A trial with some ends at `until`.
+    pub deployments: Vec<Deployment>,
     /// Settings of the scheduler; its configuration is the policy.
     pub scheduler: Settings,
     /// Further schedulers, for pods with their names.
@@ -95,6 +98,7 @@ impl Default for Setup {
             depth: Depth::Full,
             templates: Vec::new(),
             groups: Vec::new(),
+            deployments: Vec::new(),
             scheduler: options::defaults(),
             more_schedulers: Vec::new(),
             failures: Vec::new(),

@@ -1,6 +1,7 @@
 //! `Stage`: the control plane of a trial, without the checks and the faults of `Simulation`.
 
 use super::gangs::{self, Gangs};
+use super::loads::{self, Loads};
 use super::node_groups::Orders;
 use super::pod_state::PodState;
 use super::transit::{Transit, delayed};
@@ -15,10 +16,13 @@ use client::{Client, Error, Patch, PatchOptions};
 use component_base::env::Env;
 use component_base::network::Network;
 use component_base::options::OriginalFlags;
+use experiments::workload::Deployment;
 use futures::StreamExt;
 use kubelet_sim::machines::fleet_map;
 use parking_lot::Mutex;
 use proto::Kind;
+use proto::kinds::api;
+use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
 use proto::kinds::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
 use proto::kinds::api::scheduling::v1::PriorityClass;
 use proto::kinds::api::scheduling::v1alpha2::PodGroup;
@@ -173,6 +177,20 @@ impl Stage {
         self.failure()
     }
 
+    /// Lets autoscalers find what the pods of Deployments use.
+    pub async fn serve_metrics(&self, loads: &Arc<Loads>) -> Result<(), String> {
+        loads.serve();
+        metrics_server::register::register(&self.admin, loads::AUTHORITY).await.map_err(|error| error.to_string())
+    }
+
+    /// Creates an object as a user does. `what` says in an error what it is.
+    async fn create<K: Kind>(&self, what: &str, document: Value) -> Result<(), String> {
+        let named = |why: &dyn Display| format!("{what} {}: {why}", document["metadata"]["name"]);
+        let object = K::decode_value(document.clone()).map_err(|why| named(&why))?;
+        let created = self.admin.api::<K>(object.namespace()).create(&object).await;
+        created.map(drop).map_err(|why| named(&why))
+    }
+
     fn node_count(&self) -> u32 {
         u32::try_from(self.initial.len()).unwrap_or(u32::MAX)
     }
@@ -225,13 +243,7 @@ impl ControlPlane {
         let Some(group) = gangs::group_of(pod) else { return Ok(()) };
         let Some(size) = self.gangs.lock().remove(&group) else { return Ok(()) };
         let (namespace, name) = group;
-        let created = match PodGroup::decode_value(gangs::pod_group(&name, size)) {
-            Ok(group) => {
-                self.stage.admin.api::<PodGroup>(&namespace).create(&group).await.map_err(|why| why.to_string())
-            }
-            Err(why) => Err(why.to_string()),
-        };
-        created.map(drop).map_err(|why| format!("podgroup {namespace}/{name}: {why}"))
+        self.stage.create::<PodGroup>("podgroup", gangs::pod_group(&namespace, &name, size)).await
     }
 
     /// Writes what machines are told to be, as `orrery node` does: a template lets a node join, and a word lets it leave and come back.
@@ -273,6 +285,16 @@ impl World for ControlPlane {
         self.create_group(pod).await?;
         let created = self.stage.admin.api::<Pod>(namespace).create(&super::read(&with_class(pod))?).await;
         created.map(|_| ()).map_err(|error: Error| format!("pod {namespace}/{name}: {error}"))
+    }
+
+    async fn create_deployment(&self, deployment: &Deployment) -> Result<(), String> {
+        let mut document = deployment.document.clone();
+        document["spec"]["template"] = with_class(&document["spec"]["template"]);
+        self.stage.create::<api::apps::v1::Deployment>("deployment", document).await?;
+        match &deployment.autoscaler {
+            Some(document) => self.stage.create::<HorizontalPodAutoscaler>("autoscaler", document.clone()).await,
+            None => Ok(()),
+        }
     }
 
     async fn change_machines(&mut self, orders: &Orders) -> Result<(), String> {

@@ -61,7 +61,7 @@ fn a_preempted_pod_is_created_again() {
 }
 
 #[derive(Default)]
-struct Lines(Vec<String>);
+pub struct Lines(pub Vec<String>);
 
 impl Audience for Lines {
     fn happened(&mut self, at: Duration, event: Event) {
@@ -71,12 +71,12 @@ impl Audience for Lines {
     fn progress(&mut self, _: Progress) {}
 }
 
-fn template(name: &str, cpu: &str) -> NodeTemplate {
+pub fn template(name: &str, cpu: &str) -> NodeTemplate {
     let document = json!({"name": name, "nodeName": name, "capacity": {"cpu": cpu, "memory": "8Gi", "pods": 10}});
     NodeTemplate::read(&document).unwrap()
 }
 
-fn submission(name: &str, at_s: u64, cpu: &str, priority: i32) -> Submission {
+pub fn submission(name: &str, at_s: u64, cpu: &str, priority: i32) -> Submission {
     let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}});
     let metadata = json!({"name": name, "namespace": "default", "annotations": {"orrery.dev/run-for": "60s"}});
     let spec = json!({"restartPolicy": "Never", "priority": priority, "containers": [container]});

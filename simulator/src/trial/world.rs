@@ -2,6 +2,7 @@
 
 use super::node_groups::Orders;
 use super::pod_state::PodState;
+use experiments::workload::Deployment;
 use serde_json::Value;
 
 /// A change of one object.
@@ -23,6 +24,8 @@ pub trait World {
     async fn changes(&mut self) -> Result<Vec<Change>, String>;
     /// Creates a pod as its user does.
     async fn create_pod(&self, pod: &Value) -> Result<(), String>;
+    /// Creates a Deployment, and its autoscaler if it has one.
+    async fn create_deployment(&self, deployment: &Deployment) -> Result<(), String>;
     /// Lets nodes of groups join and leave.
     async fn change_machines(&mut self, orders: &Orders) -> Result<(), String>;
     /// Returns why a component has ended by itself, as an error.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 pub fn add(replay: &Replay, values: &mut Values) {
     let mut users: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for pod in replay.pods.values() {
+    // The pods of Deployments have no end.
+    for pod in replay.pods.values().filter(|pod| pod.created.deployment.is_none()) {
         users.entry(&pod.created.user).or_default().push(progress(pod));
     }
     let means: Vec<f64> = users.values().map(|progress| mean(progress)).collect();

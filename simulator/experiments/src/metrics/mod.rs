@@ -2,6 +2,7 @@
 
 pub mod fragmentation;
 pub mod rows;
+mod service;
 pub(crate) mod replay;
 mod fairness;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub fn summarise(records: &[Record], sample_every: Duration) -> Summary {
     resources(&replay, &mut values);
     times(&replay, &mut values);
     gangs(&replay, &mut values);
+    loads(&replay, &mut values);
     counts(&replay, &mut values);
     fairness::add(&replay, &mut values);
     values.values_mut().for_each(|value| *value = rounded(*value));
@@ -90,8 +92,9 @@ fn distribution(values: &mut Values, name: &str, numbers: Vec<f64>) {
 
 fn times(replay: &Replay, values: &mut Values) {
     let pods = || replay.pods.values();
-    // A pod that was never bound has waited until the end.
-    let pending = pods().map(|pod| seconds(pod.scheduled_us.unwrap_or(replay.end_us()) - pod.created_us));
+    // A pod that was never bound has waited until it was deleted, or until the end.
+    let waited_until_us = |pod: &PodRow| pod.scheduled_us.or(pod.deleted_us).unwrap_or(replay.end_us());
+    let pending = pods().map(|pod| seconds(waited_until_us(pod) - pod.created_us));
     distribution(values, "pending", pending.collect());
     distribution(values, "decision-latency", replay.decision_latencies_us.iter().map(|us| seconds(*us)).collect());
     let finished = || pods().filter_map(|pod| Some((pod, pod.jct_us()?)));
@@ -129,6 +132,19 @@ fn gangs(replay: &Replay, values: &mut Values) {
     }
     distribution(values, "gang-wait", waits);
     distribution(values, "gang-hold", holds);
+}
+
+/// Deployments: how many pods serve their loads, and how much of these is beyond what the pods request.
+fn loads(replay: &Replay, values: &mut Values) {
+    let (integrals, end_s) = (&replay.integrals, seconds(replay.end_us()));
+    if replay.services.is_empty() || end_s == 0.0 {
+        return;
+    }
+    set(values, "replicas.mean", integrals.replicas_s / end_s);
+    set(values, "replicas.max", integrals.most_replicas as f64);
+    if integrals.load > 0.0 {
+        set(values, "load-excess", integrals.load_excess / integrals.load);
+    }
 }
 
 fn counts(replay: &Replay, values: &mut Values) {

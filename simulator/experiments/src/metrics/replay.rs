@@ -3,6 +3,7 @@
 use crate::amounts::{self, Amounts, CPU, MEMORY};
 use crate::metrics::fragmentation;
 use crate::metrics::rows::{PodRow, Sample};
+use crate::metrics::service::Service;
 use crate::record::{Event, NodeAdded, PodCreated, Record};
 use crate::units::seconds;
 use component_helpers::gpu_sharing::{NodeLeft, Popularity};
@@ -52,6 +53,12 @@ pub struct Integrals {
     pub fragment: f64,
     pub energy_j: f64,
     pub price: f64,
+    /// Pods of Deployments that run, times seconds, and most of them at one time.
+    pub replicas_s: f64,
+    pub most_replicas: u64,
+    /// CPU that the users of Deployments ask for, and the part of it beyond what running pods request, times seconds.
+    pub load: f64,
+    pub load_excess: f64,
     /// Pods that wait, and pods that are bound, times seconds.
     pub pending_s: f64,
     pub bound_s: f64,
@@ -69,6 +76,8 @@ pub struct Replay {
     /// Places of the GPUs of the pods that are bound.
     held: BTreeMap<String, Vec<usize>>,
     pub node_rows: BTreeMap<String, (NodeAdded, f64, f64)>,
+    /// By the name of the Deployment.
+    pub services: BTreeMap<String, Service>,
     pub totals: Totals,
     pub integrals: Integrals,
     pub samples: Vec<Sample>,
@@ -148,6 +157,14 @@ impl Replay {
         integrals.fragment += totals.fragment * passed_s;
         integrals.energy_j += totals.power_w * passed_s;
         integrals.price += totals.price_per_hour * passed_s / 3600.0;
+        let mut replicas = 0;
+        for service in self.services.values() {
+            replicas += service.pods.len() as u64;
+            integrals.load += service.load_milli as f64 * passed_s;
+            integrals.load_excess += service.excess_milli() as f64 * passed_s;
+        }
+        integrals.replicas_s += replicas as f64 * passed_s;
+        integrals.most_replicas = integrals.most_replicas.max(replicas);
         integrals.pending_s += self.pending as f64 * passed_s;
         integrals.bound_s += self.bound as f64 * passed_s;
     }
@@ -163,6 +180,8 @@ impl Replay {
             nodes: self.nodes.len() as u64,
             pending: self.pending,
             bound: self.bound,
+            replicas: self.services.values().map(|service| service.pods.len() as u64).sum(),
+            load_cpu: self.services.values().map(|service| service.load_milli).sum::<i64>() as f64 / 1000.0,
             cpu: ratio(&self.totals.allocated, CPU),
             memory: ratio(&self.totals.allocated, MEMORY),
             gpu: ratio(&self.totals.allocated, GPUS),
@@ -217,7 +236,12 @@ impl Replay {
                 if let Some(row) = self.pods.get_mut(pod) {
                     self.pending -= u64::from(row.is_pending);
                     row.is_pending = false;
+                    row.deleted_us = Some(at_us);
                 }
+            }
+            Event::LoadChanged { deployment, cpu_milli } => {
+                self.services.entry(deployment.clone()).or_default().load_milli = *cpu_milli;
+                self.spread(deployment);
             }
             Event::Ended => {}
         }
@@ -285,6 +309,7 @@ impl Replay {
     /// A pod that is created again under its name keeps its first times: the user still waits for it.
     fn create(&mut self, created: &PodCreated, at_us: u64) {
         let row = self.pods.entry(created.pod.clone()).or_insert_with(|| PodRow::new(created, at_us));
+        row.deleted_us = None;
         self.pending += u64::from(!row.is_pending && row.node.is_none());
         row.is_pending = row.node.is_none();
     }
@@ -324,11 +349,33 @@ impl Replay {
         }
         row.is_running = true;
         row.started_us.get_or_insert(at_us);
-        let needs = needs(&row.created);
-        amounts::add(&mut node.running, &needs, 1);
-        amounts::add(&mut self.totals.running, &needs, 1);
+        row.uses = needs(&row.created);
+        amounts::add(&mut node.running, &row.uses, 1);
+        amounts::add(&mut self.totals.running, &row.uses, 1);
         let name = node.added.node.clone();
         self.refresh(&name);
+        let Some((deployment, row)) = self.pods.get(pod).and_then(|row| Some((row.created.deployment.clone()?, row)))
+        else {
+            return;
+        };
+        self.services.entry(deployment.clone()).or_default().begin(&row.created);
+        self.spread(&deployment);
+    }
+
+    /// Divides the load of a Deployment between the pods that run.
+    fn spread(&mut self, deployment: &str) {
+        let Some(service) = self.services.get(deployment) else { return };
+        let share = service.share();
+        for pod in service.pods.clone() {
+            let Some(row) = self.pods.get_mut(&pod) else { continue };
+            let before = row.uses.insert(CPU.to_owned(), share).unwrap_or_default();
+            let Some(node) = row.node.as_ref().and_then(|name| self.nodes.get_mut(name)) else { continue };
+            let change = Amounts::from([(CPU.to_owned(), share - before)]);
+            amounts::add(&mut node.running, &change, 1);
+            amounts::add(&mut self.totals.running, &change, 1);
+            let name = node.added.node.clone();
+            self.refresh(&name);
+        }
     }
 
     /// The pod gives back what it has, and waits again.
@@ -347,21 +394,26 @@ impl Replay {
         let Some(name) = row.node.take() else { return };
         self.bound -= 1;
         let (needs, was_running) = (needs(&row.created), std::mem::take(&mut row.is_running));
+        let (uses, deployment) = (std::mem::take(&mut row.uses), row.created.deployment.clone());
         let places = self.held.remove(pod).unwrap_or_default();
         amounts::add(&mut self.totals.allocated, &needs, -1);
         if was_running {
-            amounts::add(&mut self.totals.running, &needs, -1);
+            amounts::add(&mut self.totals.running, &uses, -1);
         }
         let Some(node) = self.nodes.get_mut(&name) else { return };
         amounts::add(&mut node.allocated, &needs, -1);
         if was_running {
-            amounts::add(&mut node.running, &needs, -1);
+            amounts::add(&mut node.running, &uses, -1);
         }
         for place in places {
             node.gpus_left[place] += i64::from(row.created.gpu_milli);
         }
         node.pods.retain(|other| other != pod);
         self.refresh(&name);
+        let Some(deployment) = deployment else { return };
+        if self.services.get_mut(&deployment).is_some_and(|service| service.pods.remove(pod)) {
+            self.spread(&deployment);
+        }
     }
 
     /// Computes anew what a node adds to the totals, and adds what was true until now to its row.

@@ -1,5 +1,6 @@
 //! One row for each pod, and one for each sample.
 
+use crate::amounts::Amounts;
 use crate::record::PodCreated;
 use serde::Serialize;
 
@@ -12,12 +13,16 @@ pub struct PodRow {
     pub scheduled_us: Option<u64>,
     pub started_us: Option<u64>,
     pub finished_us: Option<u64>,
+    /// When it was deleted before it finished, if it was not created again.
+    pub deleted_us: Option<u64>,
     pub succeeded: bool,
     /// The node on which it is now.
     pub node: Option<String>,
     pub last_node: String,
     pub is_pending: bool,
     pub is_running: bool,
+    /// What it uses while it runs.
+    pub uses: Amounts,
     /// Times that it was bound.
     pub placements: u64,
     pub preemptions: u64,
@@ -44,6 +49,9 @@ pub struct Sample {
     pub nodes: u64,
     pub pending: u64,
     pub bound: u64,
+    /// Pods of Deployments that run, and the CPU that their users ask for, in cores.
+    pub replicas: u64,
+    pub load_cpu: f64,
     pub cpu: f64,
     pub memory: f64,
     pub gpu: f64,

@@ -129,6 +129,50 @@ fn a_node_that_goes_takes_its_pods_and_its_capacity_along() {
     assert_eq!(summary.nodes[0].present_s, 10.0);
 }
 
+/// A Deployment on a node of four cores. Its pods request one core, and may use one and a half. w1 runs from 10 to 60 s, w2 from 40 s on;
+/// w3 is created at 70 s and deleted at 90 s, without a node.
+#[test]
+fn a_load_is_shared_by_the_pods_that_run() {
+    let run = r#"
+{"at_us":0,"event":"node-added","node":"n1","allocatable":{"cpu":4000},"power":{"idleW":100,"fullW":200}}
+{"at_us":0,"event":"load-changed","deployment":"default/web","cpu_milli":1000}
+{"at_us":0,"event":"pod-created","pod":"default/w1","requests":{"cpu":1000},"deployment":"default/web","cpu_limit":1500}
+{"at_us":0,"event":"pod-scheduled","pod":"default/w1","node":"n1"}
+{"at_us":10000000,"event":"pod-started","pod":"default/w1"}
+{"at_us":20000000,"event":"load-changed","deployment":"default/web","cpu_milli":3000}
+{"at_us":20000000,"event":"pod-created","pod":"default/w2","requests":{"cpu":1000},"deployment":"default/web","cpu_limit":1500}
+{"at_us":20000000,"event":"pod-scheduled","pod":"default/w2","node":"n1"}
+{"at_us":40000000,"event":"pod-started","pod":"default/w2"}
+{"at_us":60000000,"event":"pod-deleted","pod":"default/w1"}
+{"at_us":70000000,"event":"pod-created","pod":"default/w3","requests":{"cpu":1000},"deployment":"default/web","cpu_limit":1500}
+{"at_us":90000000,"event":"pod-deleted","pod":"default/w3"}
+{"at_us":100000000,"event":"ended"}
+"#;
+    let summary = summarise(&record::read(run, "events.jsonl").unwrap(), Duration::from_secs(50));
+    for (name, wanted) in [
+        // One core for 60 s and one for 80 s, of four for 100 s.
+        ("allocation.cpu", 0.35),
+        // w1 uses 1 for 10 s, and then its limit for 20 s. Both use 1.5 for 20 s, and w2 alone for 40 s: 10 + 30 + 60 + 60 of 400.
+        ("utilisation.cpu", 0.4),
+        ("power.mean-w", 140.0),
+        // One for 30 s, two for 20 s, one for 40 s.
+        ("replicas.mean", 1.1),
+        ("replicas.max", 2.0),
+        // 1 for 20 s and 3 for 80 s are 260. Beyond what runs: 1 for 10 s, 2 for 20 s, 1 for 20 s, 2 for 40 s are 150.
+        ("load-excess", 0.576_923),
+        // w1 and w2 are bound at once, and w3 waits until it is deleted.
+        ("pending.mean", 6.666_667),
+        ("pods", 3.0),
+        ("pods-never-scheduled", 1.0),
+    ] {
+        assert_eq!(summary.values.get(name), Some(&wanted), "{name}");
+    }
+    assert_eq!(summary.values.get("jain"), None, "pods of Deployments have no end");
+    let seen: Vec<(u64, f64)> = summary.samples.iter().map(|sample| (sample.replicas, sample.load_cpu)).collect();
+    assert_eq!(seen, [(0, 1.0), (2, 3.0), (1, 3.0)]);
+    assert_eq!(summary.pods[0].deleted_us, Some(60_000_000));
+}
+
 #[test]
 fn a_line_that_is_no_record_has_its_place() {
     let text =

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 /// Name of the file, title, unit, and the value of a sample.
 type Kind = (&'static str, &'static str, &'static str, fn(&Sample) -> f64);
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 7] = [
     ("allocated-cpu", "Allocated CPU", "%", |sample| sample.cpu * 100.0),
     ("allocated-gpus", "Allocated GPUs", "%", |sample| sample.gpu * 100.0),
     ("fragmentation", "Fragmentation of unallocated GPUs", "%", |sample| sample.fragmentation * 100.0),
     ("waiting-pods", "Pods that wait", "pods", |sample| sample.pending as f64),
+    ("replicas", "Pods of Deployments that run", "pods", |sample| sample.replicas as f64),
+    ("load", "CPU that the users of Deployments ask for", "cores", |sample| sample.load_cpu),
     ("power", "Power", "W", |sample| sample.power_w),
 ];
 

@@ -10,6 +10,8 @@ const COLUMNS: &[Column<Sample>] = &[
     Whole("nodes", |sample| sample.nodes),
     Whole("pending", |sample| sample.pending),
     Whole("bound", |sample| sample.bound),
+    Whole("replicas", |sample| sample.replicas),
+    Part("load_cpu", |sample| sample.load_cpu),
     Part("cpu", |sample| sample.cpu),
     Part("memory", |sample| sample.memory),
     Part("gpu", |sample| sample.gpu),

@@ -4,10 +4,11 @@ use crate::compare::Comparison;
 use crate::metrics::{NodeRow, PodRow, Summary, Values};
 use crate::units::{number_text, seconds};
 
-const POD_COLUMNS: [&str; 19] = [
+const POD_COLUMNS: [&str; 21] = [
     "pod",
     "user",
     "gang",
+    "deployment",
     "priority",
     "cpu_milli",
     "memory_bytes",
@@ -18,6 +19,7 @@ const POD_COLUMNS: [&str; 19] = [
     "scheduled_s",
     "started_s",
     "finished_s",
+    "deleted_s",
     "succeeded",
     "node",
     "placements",
@@ -56,6 +58,7 @@ pub fn pods_csv(summary: &Summary) -> Vec<u8> {
             created.pod.clone(),
             created.user.clone(),
             created.gang.clone().unwrap_or_default(),
+            created.deployment.clone().unwrap_or_default(),
             created.priority.to_string(),
             request("cpu"),
             request("memory"),
@@ -66,6 +69,7 @@ pub fn pods_csv(summary: &Summary) -> Vec<u8> {
             time(pod.scheduled_us),
             time(pod.started_us),
             time(pod.finished_us),
+            time(pod.deleted_us),
             pod.succeeded.to_string(),
             pod.last_node.clone(),
             pod.placements.to_string(),

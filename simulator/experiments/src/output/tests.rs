@@ -36,7 +36,7 @@ fn example() -> Study {
 fn tables_have_short_numbers_and_quoted_texts() {
     assert_eq!(
         text(tables::pods_csv(&summary())).lines().nth(1),
-        Some("default/a,<ann>,,0,1000,0,0,0,1,1.5,2,2,3,true,\"n,1\",1,0,0,1")
+        Some("default/a,<ann>,,,0,1000,0,0,0,1,1.5,2,2,3,,true,\"n,1\",1,0,0,1")
     );
     assert_eq!(text(tables::nodes_csv(&summary())).lines().nth(1), Some("\"n,1\",,,0,0.083333,3,0.000083,1"));
     assert!(text(tables::metrics_json(&summary().values)).contains("\n  \"allocation.cpu\": 0.083333,\n"));

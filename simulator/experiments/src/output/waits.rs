@@ -22,7 +22,7 @@ pub fn longest(summary: &Summary) -> BTreeSet<String> {
 
 fn waited_us(summary: &Summary, pod: &PodRow) -> u64 {
     let end_us = summary.samples.last().map_or(0, |sample| sample.at_us);
-    pod.scheduled_us.unwrap_or(end_us).saturating_sub(pod.created_us)
+    pod.scheduled_us.or(pod.deleted_us).unwrap_or(end_us).saturating_sub(pod.created_us)
 }
 
 /// Adds a table of the pods, and below each the attempts.

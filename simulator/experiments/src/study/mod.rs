@@ -4,12 +4,14 @@
 pub mod values;
 pub mod schema;
 pub mod reward;
+pub mod deployments;
 mod cells;
 mod read;
 #[cfg(test)]
 mod tests;
 
 pub use cells::Cell;
+pub use deployments::{Autoscaler, Deployment, DiurnalLoad, Load, LoadStep};
 pub use read::read;
 pub use reward::{Reward, Term};
 pub use values::{Amount, Rate, Span};
@@ -226,7 +228,7 @@ pub struct Power {
     pub gpu_full_w: f64,
 }
 
-/// Pods and when they arrive, by exactly one of `generate`, `openbPods`, `csv` and `kubectlPods`.
+/// Pods and when they arrive, by exactly one of `generate`, `openbPods`, `csv` and `kubectlPods`, or by `deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Workload {
@@ -243,6 +245,9 @@ pub struct Workload {
     /// The output of `kubectl get pods -o yaml` or `-o json`.
     #[serde(default)]
     pub kubectl_pods: Option<PodFile>,
+    /// Deployments that serve a load, beside the pods or alone. They have no end, so the study needs `until`.
+    #[serde(default)]
+    pub deployments: Vec<Deployment>,
     /// Arrivals come this many times as fast: 2 halves the time between them.
     #[serde(default)]
     pub arrival_scale: Option<f64>,

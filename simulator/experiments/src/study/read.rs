@@ -1,10 +1,14 @@
 //! Reads a study, and reports every mistake at once.
 
+use crate::amounts::CPU;
 use crate::metric_names::NAMES;
 use crate::problem::Problem;
-use crate::study::{API_VERSION, AutoscaledGroup, Distribution, Generate, KIND, Study, schema};
+use crate::study::{
+    API_VERSION, AutoscaledGroup, Deployment, Distribution, Generate, KIND, PodGpus, Span, Study, schema,
+};
 use proto::meta::names;
 use proto::serializer::yaml;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Reads the text of a study. Reads no file that it names; `sources` does.
@@ -137,15 +141,23 @@ impl Check {
     fn workloads(&mut self, study: &Study) {
         for (index, workload) in study.workloads.iter().enumerate() {
             let path = format!("workloads[{index}]");
-            self.one_of(
-                &path,
-                &[
-                    ("generate", workload.generate.is_some()),
-                    ("openbPods", workload.openb_pods.is_some()),
-                    ("csv", workload.csv.is_some()),
-                    ("kubectlPods", workload.kubectl_pods.is_some()),
-                ],
-            );
+            let sources = [
+                ("generate", workload.generate.is_some()),
+                ("openbPods", workload.openb_pods.is_some()),
+                ("csv", workload.csv.is_some()),
+                ("kubectlPods", workload.kubectl_pods.is_some()),
+            ];
+            if workload.deployments.is_empty() || sources.iter().any(|(_, is_set)| *is_set) {
+                self.one_of(&path, &sources);
+            }
+            if !workload.deployments.is_empty() && study.until.is_none() {
+                self.report("until", format!("Required value: the Deployments of {path} have no end"));
+            }
+            let names = workload.deployments.iter().map(|deployment| &deployment.name);
+            self.names(&format!("{path}.deployments"), names, false);
+            for (index, deployment) in workload.deployments.iter().enumerate() {
+                self.deployment(&format!("{path}.deployments[{index}]"), deployment);
+            }
             self.positive(format!("{path}.arrivalScale"), workload.arrival_scale);
             self.positive(format!("{path}.durationScale"), workload.duration_scale);
             if let (Some(from), Some(until)) = (&workload.from, &workload.until)
@@ -189,12 +201,7 @@ impl Check {
             }
         }
         if let Some(diurnal) = &arrivals.diurnal {
-            if !(0.0..=1.0).contains(&diurnal.swing) {
-                self.report(format!("{path}.arrivals.diurnal.swing"), "must be between 0 and 1");
-            }
-            if diurnal.period.as_ref().is_some_and(|period| period.duration.is_zero()) {
-                self.report(format!("{path}.arrivals.diurnal.period"), "must be greater than zero");
-            }
+            self.wave(&format!("{path}.arrivals.diurnal"), diurnal.swing, diurnal.period.as_ref());
         }
         if arrivals.waves.as_ref().is_some_and(|waves| waves.size == 0) {
             self.report(format!("{path}.arrivals.waves.size"), "must be greater than zero");
@@ -210,14 +217,65 @@ impl Check {
             if size.gang == Some(0) {
                 self.report(format!("{path}.gang"), "must be greater than zero");
             }
-            if let Some(gpus) = &size.gpus
-                && !(1..=1000).contains(&gpus.milli.unwrap_or(1000))
+            self.gpus(&path, size.gpus.as_ref());
+            self.is_object(format!("{path}.spec"), size.spec.as_ref());
+        }
+    }
+
+    fn deployment(&mut self, path: &str, deployment: &Deployment) {
+        self.gpus(path, deployment.gpus.as_ref());
+        self.is_object(format!("{path}.spec"), deployment.spec.as_ref());
+        if let Some(autoscaler) = &deployment.autoscaler {
+            let path = format!("{path}.autoscaler");
+            let requested = deployment.requests.get(CPU).map(|cpu| cpu.quantity.signum());
+            if requested != Some(1) {
+                let message = "needs requests.cpu, because it compares the usage with it";
+                self.report(path.as_str(), message);
+            }
+            let min = autoscaler.min.unwrap_or(1);
+            for (field, number) in
+                [("min", min), ("max", autoscaler.max), ("cpuUtilization", autoscaler.cpu_utilization)]
             {
-                self.report(format!("{path}.gpus.milli"), "must be between 1 and 1000");
+                if number == 0 {
+                    self.report(format!("{path}.{field}"), "must be greater than zero");
+                }
             }
-            if size.spec.as_ref().is_some_and(|spec| !spec.is_object()) {
-                self.report(format!("{path}.spec"), "must be of type object");
+            if min > autoscaler.max && autoscaler.max > 0 {
+                self.report(format!("{path}.min"), "must not be greater than max");
             }
+            self.is_object(format!("{path}.behavior"), autoscaler.behavior.as_ref());
+        }
+        let (path, load) = (format!("{path}.load"), &deployment.load);
+        self.one_of(&path, &[("steps", !load.steps.is_empty()), ("diurnal", load.diurnal.is_some())]);
+        let times = load.steps.iter().map(|step| step.at.duration);
+        for (index, _) in times.clone().zip(times.skip(1)).enumerate().filter(|(_, (one, next))| one >= next) {
+            self.report(format!("{path}.steps[{}].at", index + 1), "must be after the step before");
+        }
+        if let Some(diurnal) = &load.diurnal {
+            self.wave(&format!("{path}.diurnal"), diurnal.swing, diurnal.period.as_ref());
+        }
+        self.not_negative(format!("{path}.noise"), load.noise);
+    }
+
+    /// Checks what rises and falls with a period.
+    fn wave(&mut self, path: &str, swing: f64, period: Option<&Span>) {
+        if !(0.0..=1.0).contains(&swing) {
+            self.report(format!("{path}.swing"), "must be between 0 and 1");
+        }
+        if period.is_some_and(|period| period.duration.is_zero()) {
+            self.report(format!("{path}.period"), "must be greater than zero");
+        }
+    }
+
+    fn gpus(&mut self, path: &str, gpus: Option<&PodGpus>) {
+        if gpus.is_some_and(|gpus| !(1..=1000).contains(&gpus.milli.unwrap_or(1000))) {
+            self.report(format!("{path}.gpus.milli"), "must be between 1 and 1000");
+        }
+    }
+
+    fn is_object(&mut self, path: String, value: Option<&Value>) {
+        if value.is_some_and(|value| !value.is_object()) {
+            self.report(path, "must be of type object");
         }
     }
 

@@ -34,7 +34,7 @@ fn the_comments_of_the_example_are_valid_too() {
     let lines = EXAMPLE.lines().filter(|line| !is_word(line));
     let uncommented: String = lines.map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
     let study = read(&uncommented).unwrap();
-    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (4, 4, 3, 2));
+    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (4, 5, 3, 2));
     assert_eq!(study.reward.len(), 2);
 }
 
@@ -93,6 +93,13 @@ workloads:
 - name: w
   arrivalScale: 0
   csv: {file: jobs.csv, timeUnit: years, columns: {arrival: t}}
+- name: services
+  deployments:
+  - name: web
+    requests: {memory: 1Gi}
+    autoscaler: {min: 3, max: 2, cpuUtilization: 0, behavior: fast}
+    load: {steps: [{at: 1m, cpu: 1}, {at: 1m, cpu: 2}], diurnal: {cpu: 1, swing: 2}, noise: -1}
+  - {name: web, requests: {cpu: 1}, spec: none, load: {}}
 - name: x
   generate: {count: 0, arrivals: {poisson: {rate: 1/s}, waves: {size: 0, every: 1s}}, sizes: []}
 policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
@@ -112,10 +119,22 @@ policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
         workloads[0].arrivalScale: must be greater than zero
         workloads[0].csv.columns: must have exactly one of duration and end
         workloads[0].csv.timeUnit: must be us, ms, s, m, h or timestamp
-        workloads[1].generate.arrivals: must have exactly one of poisson, mmpp, diurnal, waves
-        workloads[1].generate.arrivals.waves.size: must be greater than zero
-        workloads[1].generate.count: must be greater than zero
-        workloads[1].generate.sizes: must have at least one item
+        until: Required value: the Deployments of workloads[1] have no end
+        workloads[1].deployments[1].name: Duplicate value: "web"
+        workloads[1].deployments[0].autoscaler: needs requests.cpu, because it compares the usage with it
+        workloads[1].deployments[0].autoscaler.cpuUtilization: must be greater than zero
+        workloads[1].deployments[0].autoscaler.min: must not be greater than max
+        workloads[1].deployments[0].autoscaler.behavior: must be of type object
+        workloads[1].deployments[0].load: must have exactly one of steps, diurnal
+        workloads[1].deployments[0].load.steps[1].at: must be after the step before
+        workloads[1].deployments[0].load.diurnal.swing: must be between 0 and 1
+        workloads[1].deployments[0].load.noise: must not be negative
+        workloads[1].deployments[1].spec: must be of type object
+        workloads[1].deployments[1].load: must have exactly one of steps, diurnal
+        workloads[2].generate.arrivals: must have exactly one of poisson, mmpp, diurnal, waves
+        workloads[2].generate.arrivals.waves.size: must be greater than zero
+        workloads[2].generate.count: must be greater than zero
+        workloads[2].generate.sizes: must have at least one item
         policies[0]: must have at most one of configuration and file
         policies[0].configuration.kind: must be KubeSchedulerConfiguration
     "#]]

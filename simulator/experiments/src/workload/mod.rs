@@ -6,9 +6,11 @@ mod csv_map;
 mod kubectl;
 mod distribution;
 mod generator;
+mod deployment;
 #[cfg(test)]
 mod tests;
 
+pub use deployment::{DEPLOYMENT, Deployment, deployments, sample_pods};
 pub(crate) use kubectl::{Stripped, anew, finished, keep_duration};
 pub use pod::{GANG, USER};
 
@@ -72,7 +74,7 @@ pub fn arrivals(
     if workload.pod_groups {
         arrivals.iter_mut().for_each(pod::join_group);
     }
-    if arrivals.is_empty() {
+    if arrivals.is_empty() && workload.deployments.is_empty() {
         return Err(vec![Problem::new(place, "has no pods")]);
     }
     if arrivals.len() > MAX_PODS {

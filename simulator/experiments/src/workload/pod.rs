@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Namespace of the pods that studies make.
+pub(crate) const NAMESPACE: &str = "default";
 /// Label with the user who owns a pod.
 pub const USER: &str = "orrery.dev/user";
 /// Label with the gang that a pod belongs to, and annotation with the number of its pods.
@@ -86,7 +88,7 @@ impl Shape {
             merge(spec, fields);
         }
         let pod = Pod::decode_value(json!({
-            "metadata": {"name": self.name, "namespace": "default", "labels": labels, "annotations": annotations},
+            "metadata": {"name": self.name, "namespace": NAMESPACE, "labels": labels, "annotations": annotations},
             "spec": spec,
         }));
         Ok(Arrival { at, pod: pod.map_err(|error| error.to_string())?, duration, facts })

@@ -202,3 +202,43 @@ fn a_workload_is_cut_before_it_is_scaled() {
         Err("workloads[0]: has no pods\n".to_owned())
     );
 }
+
+#[test]
+fn a_deployment_is_written_with_its_autoscaler() {
+    let of = |deployment: Value| {
+        let workload: Workload = serde_json::from_value(json!({"name": "w", "deployments": [deployment]})).unwrap();
+        deployments(&workload, Duration::from_secs(60), &mut seeded(1), "workloads[0]")
+    };
+    let mut wanted = json!({
+        "name": "web", "requests": {"cpu": "500m", "memory": "1Gi"}, "cpuLimit": 1, "priority": 5, "user": "ann",
+        "autoscaler": {"min": 2, "max": 9, "cpuUtilization": 60, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}},
+        "load": {"steps": [{"at": "0s", "cpu": 4}]},
+        "spec": {"tolerations": [{"key": "spot", "operator": "Exists"}]},
+    });
+    let made = of(wanted.clone()).unwrap().remove(0);
+    let labels = json!({"orrery.dev/deployment": "web", "orrery.dev/user": "ann"});
+    let spec = &made.document["spec"];
+    assert_eq!(
+        (&spec["replicas"], &spec["selector"]["matchLabels"], &spec["template"]["metadata"]["labels"]),
+        (&json!(2), &json!({"orrery.dev/deployment": "web"}), &labels)
+    );
+    let pod = &spec["template"]["spec"];
+    assert_eq!((&pod["restartPolicy"], &pod["priority"]), (&json!("Always"), &json!(5)));
+    assert_eq!(pod["tolerations"][0]["key"], "spot");
+    let resources = json!({"requests": {"cpu": "500m", "memory": "1073741824"}, "limits": {"cpu": "1"}});
+    assert_eq!(pod["containers"][0]["resources"], resources);
+    let scaler = &made.autoscaler.as_ref().unwrap()["spec"];
+    assert_eq!((&scaler["minReplicas"], &scaler["maxReplicas"]), (&json!(2), &json!(9)));
+    assert_eq!(scaler["metrics"][0]["resource"]["target"]["averageUtilization"], 60);
+    assert_eq!(scaler["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
+    assert_eq!((made.facts.user.as_str(), made.facts.cpu_limit), ("ann", Some(1000)));
+    assert_eq!(made.load, [(Duration::ZERO, 4000)]);
+
+    wanted["spec"] = json!({"tolerations": 5});
+    let found = of(wanted.clone()).unwrap_err();
+    assert!(found[0].to_string().starts_with("workloads[0].deployments[0].spec: invalid type"), "{}", found[0]);
+    wanted["spec"] = json!({});
+    wanted["autoscaler"]["behavior"] = json!({"scaleDown": 5});
+    let found = of(wanted).unwrap_err();
+    assert!(found[0].to_string().starts_with("workloads[0].deployments[0].autoscaler.behavior: "), "{}", found[0]);
+}

@@ -1,6 +1,10 @@
-//! A run of scans worked by hand.
+//! A run of scans worked by hand, and the price of a whole run.
 
 use super::*;
+use crate::trial::tests::submission;
+use crate::trial::{Audience, Depth, Event, run};
+use experiments::metrics::summarise;
+use experiments::record::{NodeAdded, Record};
 use proto::Kind;
 use serde_json::json;
 
@@ -96,5 +100,69 @@ fn a_node_that_a_pod_is_about_to_use_stays() {
     // The pod still waits, for example in the scheduler's backoff, and holds the node.
     for scan in [80, 200, 380, 400] {
         assert_eq!(names(&groups.act(scan * S)), (vec![], vec![]), "{scan}");
+    }
+}
+
+/// Receives records as a study writes them. A node of a group has the price of its group.
+#[derive(Default)]
+struct Priced(Vec<Record>);
+
+impl Audience for Priced {
+    fn happened(&mut self, at: Duration, event: Event) {
+        let event = match event {
+            Event::NodeAdded(NodeAdded { node, .. }) => {
+                let prices = [("large", 3.6), ("small", 0.36), ("fixed", 0.0)];
+                let (_, price_per_hour) = prices.into_iter().find(|(name, _)| node.starts_with(name)).unwrap();
+                Event::NodeAdded(NodeAdded { node, price_per_hour, ..NodeAdded::default() })
+            }
+            event => event,
+        };
+        self.0.push(Record::new(at, event));
+    }
+}
+
+/// Small nodes of 2 cores cost 0.36 an hour, a ten-thousandth a second, and large ones of 4 cores 3.6, a thousandth. Each comes 30 s after
+/// its order, and leaves at the first scan once it was idle for 60 s. A pod starts half a second after it was bound. The fixed node has too
+/// little room and costs nothing.
+///
+/// | pod | arrives | cores | runs | on | its node is ordered | there | idle | gone | costs |
+/// |---|---|---|---|---|---|---|---|---|---|
+/// | a | 0 | 2 | 100 | small | 10 | 40 | 140.5 | 210 | 170 · 0.0001 = 0.017 |
+/// | b | 0 | 3 | 200 | large | 10 | 40 | 240.5 | 310 | 270 · 0.001 = 0.27 |
+/// | c | 5 | 2 | 100 | large, because b leaves 1 core | 10 | 40 | 140.5 | 210 | 170 · 0.001 = 0.17 |
+/// | d | 400 | 2 | 50 | large | 410 | 440 | 490.5 | | 50.5 · 0.001 = 0.0505 until the run ends |
+///
+/// Sum: 0.5075.
+#[test]
+fn the_price_of_a_run_is_that_worked_by_hand() {
+    let group = |name: &str, cpu: u32, price_per_hour: f64| NodeGroup {
+        nodes: (0..2).map(|number| template(&format!("{name}-{number}"), cpu, json!({"size": name}))).collect(),
+        min: 0,
+        price_per_hour,
+        provision_delay: 30 * S,
+        scale_down_after: 60 * S,
+    };
+    let pod = |name: &str, at: u32, cpu: &str, runs_s: u32, size: &str| {
+        let mut one = submission(name, 0, cpu, 0);
+        one.at = at * S;
+        one.pod["metadata"]["annotations"]["orrery.dev/run-for"] = json!(format!("{runs_s}s"));
+        one.pod["spec"]["nodeSelector"] = json!({"size": size});
+        one
+    };
+    for depth in [Depth::Scheduler, Depth::Full] {
+        let groups = vec![group("large", 4, 3.6), group("small", 2, 0.36)];
+        let templates = vec![NodeTemplate::read(&template("fixed", 1, json!({}))).unwrap()];
+        let setup = Setup { depth, templates, groups, ..Setup::default() };
+        let pods = vec![
+            pod("a", 0, "2", 100, "small"),
+            pod("b", 0, "3", 200, "large"),
+            pod("c", 5, "2", 100, "large"),
+            pod("d", 400, "2", 50, "large"),
+        ];
+        let mut priced = Priced::default();
+        run(setup, pods, &mut priced).unwrap();
+        let price = summarise(&priced.0, 60 * S).values["price"];
+        // Nodes are ready and gone some hundredths of a second later.
+        assert!((price - 0.5075).abs() < 0.0002, "{depth:?}: {price} {:#?}", priced.0);
     }
 }
