@@ -5,6 +5,7 @@
 use crate::audit::options::AuditOptions;
 use crate::flags::KubeApiserver;
 use crate::node_agents::NodeAgentOptions;
+use crate::request_log::RequestLog;
 use crate::runtime_config::ApiSwitch;
 use access::authn::jwt::options::IssuerOptions;
 use access::authn::options::TokenOptions;
@@ -18,7 +19,6 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use storage::etcd::options::EtcdOptions;
 
@@ -50,16 +50,6 @@ pub enum EndpointReconcilerType {
     // No doc comments, as above.
     Lease,
     None,
-}
-
-/// Receives one line per request and per delivered watch event.
-#[derive(Clone)]
-pub struct RequestLog(pub Arc<dyn Fn(String) + Send + Sync>);
-
-impl fmt::Debug for RequestLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RequestLog")
-    }
 }
 
 // The settings of an API server. No doc comment: clap would show it as the description of the command.

@@ -3,6 +3,7 @@
 //! Corresponds to kube-apiserver and k8s.io/apiserver. The modules stand in the order in which a request passes them.
 
 // Start: flags, files, the objects that every cluster has.
+pub mod request_log;
 pub mod config;
 pub mod flags;
 pub mod runtime_config;

@@ -4,10 +4,11 @@
 
 use crate::answer_memory::AnswerMemory;
 use crate::audit::Audit;
-use crate::config::{Config, DEFAULT_SECURE_PORT, RequestLog};
+use crate::config::{Config, DEFAULT_SECURE_PORT};
 use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
+use crate::request_log::RequestLog;
 use access::authn::Authentication;
 use access::authz::Authorization;
 use arc_swap::ArcSwap;

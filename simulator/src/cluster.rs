@@ -3,10 +3,11 @@
 use super::cashier::{self, Mistake};
 use super::cloud;
 use super::keys;
+use super::log::{Log, Said};
 use super::part::Part;
 use super::violations::Violations;
 use super::wire::Wire;
-use apiserver::config::{Config, RequestLog, StoreKind};
+use apiserver::config::{Config, StoreKind};
 use apiserver::runtime_config::ApiSwitch;
 use client::Client;
 use component_base::env::{ClockError, Env};
@@ -92,7 +93,7 @@ pub struct Cluster {
     wire: Arc<Wire>,
     violations: Violations,
     storage: Arc<Fault>,
-    log: RequestLog,
+    log: Log,
     layout: Layout,
     /// Number of starts of each part. The name of its process contains it.
     starts: Mutex<BTreeMap<Part, u32>>,
@@ -113,7 +114,7 @@ impl Cluster {
         wire: &Arc<Wire>,
         violations: &Violations,
         storage: &Arc<Fault>,
-        log: RequestLog,
+        log: Log,
         layout: Layout,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -148,7 +149,8 @@ impl Cluster {
                         return;
                     }
                     Some(down) = kills.recv() => {
-                        cluster.log_line(&format!("{part} is killed, for {down:?}"));
+                        let down_ms = u64::try_from(down.as_millis()).unwrap_or(u64::MAX);
+                        cluster.log.say(Said::Killed { component: part, down_ms });
                         down
                     }
                     // `launch` logs the reason.
@@ -156,7 +158,7 @@ impl Cluster {
                 };
                 cluster.kill_process(part, &env).await;
                 cluster.run_env.sleep(down).await;
-                cluster.log_line(&format!("{part} starts again"));
+                cluster.log.say(Said::Started { component: part });
                 process = cluster.launch(part);
             }
         });
@@ -190,9 +192,14 @@ impl Cluster {
         connect(&self.run_env, user, "kubectl")
     }
 
-    /// Logs a line about the run itself.
+    /// Notes a step of the scenario in the log.
     pub fn log_line(&self, what: &str) {
-        (self.log.0)(format!("{} simulation: {what}", self.run_env.wall()));
+        self.log.note(what);
+    }
+
+    /// Notes a fault that begins or ends.
+    pub fn log_fault(&self, what: impl Display) {
+        self.log.fault(what);
     }
 
     /// Returns the running parts, except the API server.
@@ -285,7 +292,7 @@ impl Cluster {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
-            request_log: Some(self.log.clone()),
+            request_log: Some(self.log.of_requests()),
             original: OriginalFlags::of_gates(self.layout.gates()),
             runtime_config: self.layout.api_switches(),
             ..Config::default()
@@ -303,10 +310,10 @@ impl Cluster {
         env: &Env,
         component: impl Future<Output = Result<(), E>> + Send + 'static,
     ) -> JoinHandle<()> {
-        let (log, run_env) = (self.log.clone(), self.run_env.clone());
+        let log = self.log.clone();
         env.spawn(async move {
-            let end = component.await.err().map_or("without an error".to_owned(), |error| error.to_string());
-            (log.0)(format!("{} simulation: {part} ended: {end}", run_env.wall()));
+            let why = component.await.err().map_or("without an error".to_owned(), |error| error.to_string());
+            log.say(Said::Ended { component: part, why });
         })
     }
 }

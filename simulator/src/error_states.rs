@@ -11,8 +11,10 @@ mod autoscaling;
 mod housekeeping;
 
 use super::Simulation;
+use super::log::{Happened, Row};
 use super::metrics_source::MetricsSource;
 use super::user::User;
+use apiserver::request_log::Logged;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,11 +136,11 @@ async fn cure(user: &User<'_>, states: &[ErrorState]) {
 async fn count(simulation: &Simulation, states: &[ErrorState]) -> BTreeMap<&'static str, usize> {
     let mut busiest: BTreeMap<&'static str, usize> = BTreeMap::new();
     for _ in 0..COUNTED_MINUTES {
-        let from = simulation.log.lock().len();
+        let from = simulation.log.count();
         simulation.env().sleep(MINUTE).await;
-        let minute = simulation.log.lock()[from..].to_vec();
+        let minute = simulation.log.since(from);
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for path in minute.iter().filter_map(|line| controllers_path(line)) {
+        for path in minute.iter().filter_map(controllers_path) {
             if let Some(name) = path.split('/').find_map(|segment| concerned(states, segment)) {
                 *counts.entry(name).or_default() += 1;
             }
@@ -151,10 +153,9 @@ async fn count(simulation: &Simulation, states: &[ErrorState]) -> BTreeMap<&'sta
     busiest
 }
 
-/// Returns the path of a controller's request, which a line of the log tells of.
-fn controllers_path(line: &str) -> Option<&str> {
-    let mut words = line.split(' ').skip(1);
-    let (user, verb, path) = (words.next()?, words.next()?, words.next()?);
+/// Returns the path of a controller's request, if the row is one.
+fn controllers_path(row: &Row) -> Option<&str> {
+    let Happened::Api(Logged::Request { user, verb, path, .. }) = &row.happened else { return None };
     let is_controller =
         user.starts_with("system:serviceaccount:kube-system:") || user == "system:kube-controller-manager";
     (is_controller && verb != "watch").then_some(path)

@@ -200,7 +200,7 @@ impl FaultInjector {
             }
         }
         self.env.sleep_until(end).await;
-        self.cluster.log_line("no more faults");
+        self.cluster.log_fault("no more faults");
         ongoing.into_iter().for_each(|(_, fault)| self.heal(fault, &mut lost));
         // Killed parts restart by themselves.
         self.wire.heal();
@@ -209,7 +209,7 @@ impl FaultInjector {
 
     /// Injects a fault. If it must be healed later, returns when and how.
     fn inject(&self, fault: InjectedFault, lost: &mut BTreeSet<u32>) -> Option<(Duration, OngoingFault)> {
-        self.cluster.log_line(&fault.to_string());
+        self.cluster.log_fault(&fault);
         match fault {
             InjectedFault::WireFaults(faults, lasts) => {
                 self.wire.set_faults(faults);

@@ -7,6 +7,7 @@
 // The components.
 pub mod part;
 pub mod keys;
+pub mod log;
 mod cluster;
 
 // Servers beside the cluster.
@@ -40,15 +41,14 @@ pub mod explore;
 // Experiments.
 pub mod trial;
 
-use apiserver::config::RequestLog;
 use checked_store::CheckedStore;
 use client::{Client, ListOptions};
 use cluster::{Cluster, Layout};
 use component_base::env::Env;
 use convergence::Unconverged;
 use faults::{DrawnFaults, FaultInjector, FaultProfile};
+use log::{Log, Row};
 use metrics_source::MetricsSource;
-use parking_lot::Mutex;
 use part::Part;
 use plan::FaultPlan;
 use plan::fault::Drawn;
@@ -85,7 +85,7 @@ const TIMELINE_LINES: usize = 60;
 /// The result of a run.
 pub struct Run<T> {
     /// The log up to the end of the scenario.
-    pub log: Vec<String>,
+    pub log: Vec<Row>,
     /// Time from the first start to the end of the scenario.
     pub virtual_time: Duration,
     /// The scenario's result, or a report about the violated invariants.
@@ -127,7 +127,7 @@ pub struct Simulation {
     drawn: Arc<DrawnFaults>,
     env: Env,
     began: Instant,
-    log: Arc<Mutex<Vec<String>>>,
+    log: Log,
     violations: Violations,
     checked_store: Arc<CheckedStore>,
     store: Arc<Fault>,
@@ -175,7 +175,7 @@ impl Simulation {
                 outcome = scenario(&simulation) => Some(outcome),
             };
             let virtual_time = simulation.env.now().duration_since(simulation.began);
-            let log = simulation.log();
+            let log = simulation.log.rows();
             simulation.cluster.stop().await;
             simulation.env.drain().await;
             Violations::stop_watching_panics();
@@ -189,17 +189,15 @@ impl Simulation {
         let drawn = Arc::new(DrawnFaults::keeping(kept_faults));
         let env = Env::simulated(seed);
         let violations = Violations::default();
-        let log: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sink = log.clone();
-        let request_log = RequestLog(Arc::new(move |line| sink.lock().push(line)));
+        let log = Log::new(&env);
         let store_env = env.process("store");
         let cloud = if layout.has_cloud { Some(cloud::start(&env).await) } else { None };
         let checked_store = CheckedStore::new(&store_env, Memory::new(&store_env), &violations, cloud.as_ref());
         let checked_store = checked_store.await.expect("a memory store starts");
         let storage: Arc<dyn Storage> = checked_store.clone();
         let store = Fault::new(&store_env, storage);
-        let wire = Wire::new(&env, &violations, checked_store.clone());
-        let cluster = Cluster::new(&env, &wire, &violations, &store, request_log, layout);
+        let wire = Wire::new(&env, &violations, checked_store.clone(), log.clone());
+        let cluster = Cluster::new(&env, &wire, &violations, &store, log.clone(), layout);
         let metrics = MetricsSource::start(&env);
         Self {
             seed,
@@ -230,9 +228,9 @@ impl Simulation {
         &self.env
     }
 
-    /// Returns the log so far, with a line per request, delivered watch event and fault.
+    /// Returns the log so far as text, with a line per request, delivered watch event and fault.
     pub fn log(&self) -> Vec<String> {
-        self.log.lock().clone()
+        self.log.rows().iter().map(ToString::to_string).collect()
     }
 
     /// Injects faults for some time, and then heals them all.
@@ -243,14 +241,14 @@ impl Simulation {
 
     /// Disconnects a node from the network, or reconnects it.
     pub fn set_unreachable(&self, node: &str, unreachable: bool) {
-        self.cluster.log_line(&format!("{node} {}", if unreachable { "reaches nobody" } else { "is back" }));
+        self.cluster.log_fault(format!("{node} {}", if unreachable { "reaches nobody" } else { "is back" }));
         self.wire.set_unreachable(node, unreachable);
     }
 
     /// Stalls the controllers' watches of one resource for some time. `row` is its prefix: `/registry/replicasets/`,
     /// say.
     pub fn stall_controllers(&self, row: &'static str, how_long: Duration) {
-        self.cluster.log_line(&format!("the controllers see nothing new of {row}, for {how_long:?}"));
+        self.cluster.log_fault(format!("the controllers see nothing new of {row}, for {how_long:?}"));
         self.wire.stall_watches(Part::ControllerManager, row, how_long);
     }
 
@@ -303,13 +301,13 @@ impl Simulation {
     /// Observes a converged cluster for some time. Only the writes that `quiet` lists are allowed. Returns the number
     /// of requests.
     pub async fn stays_quiet(&self, how_long: Duration) -> usize {
-        let (revision, lines) = (self.checked_store.snapshot().await.revision, self.log.lock().len());
+        let (revision, lines) = (self.checked_store.snapshot().await.revision, self.log.count());
         self.env.sleep(how_long).await;
         let unexpected = quiet::unexpected_writes(&self.checked_store.since(revision), how_long);
         if !unexpected.is_empty() {
             self.fail(format!("a cluster at rest wrote {} times:", unexpected.len()), unexpected).await;
         }
-        self.log.lock()[lines..].iter().filter(|line| !line.contains(" event /")).count()
+        self.log.since(lines).iter().filter(|row| row.is_request()).count()
     }
 
     /// Ends the run with a violation that lists the objects.
@@ -336,7 +334,13 @@ impl Simulation {
     /// Returns a report: each violation with its seed and with timelines of the objects that it concerns.
     fn report(&self) -> String {
         let mut report = String::new();
-        let log = self.log();
+        let log: Vec<(Row, String)> = self
+            .log
+            .rows()
+            .into_iter()
+            .filter(|row| !row.is_delivery())
+            .map(|row| (row.clone(), row.to_string()))
+            .collect();
         for Violation { what, concerned, .. } in self.violations.all() {
             let _ = writeln!(report, "seed {}: {what}", self.seed);
             for key in concerned.iter().take(5) {
@@ -347,11 +351,10 @@ impl Simulation {
                     .timeline(key, TIMELINE_LINES)
                     .into_iter()
                     .map(|(at, line)| (at.to_string(), line));
-                let about = |line: &&String| line.contains(&format!("/{name}")) || line.contains("simulation:");
-                let requests =
-                    log.iter().filter(|line| !line.contains(" event ")).filter(about).filter_map(|line| {
-                        line.split_once(' ').map(|(at, rest)| (at.to_owned(), format!("    {rest}")))
-                    });
+                let about = log.iter().filter(|(row, line)| row.is_of_run() || line.contains(&format!("/{name}")));
+                let requests = about.filter_map(|(_, line)| {
+                    line.split_once(' ').map(|(at, rest)| (at.to_owned(), format!("    {rest}")))
+                });
                 let mut all: Vec<(String, String)> = written.chain(requests).collect();
                 all.sort_by(|(a, _), (b, _)| a.cmp(b));
                 for (at, line) in &all[all.len().saturating_sub(TIMELINE_LINES)..] {

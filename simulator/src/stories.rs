@@ -333,7 +333,7 @@ fn play_cut_off(start: Start, nodes: u32, disconnect: fn(&Simulation, bool), evi
 /// Cuts off the whole fleet. The controller manager evicts nobody, since no node at all is left.
 pub fn cut_off(start: Start) -> Run<()> {
     let disconnect = |simulation: &Simulation, cut_off: bool| {
-        simulation.cluster.log_line(if cut_off { "the nodes reach nobody" } else { "the nodes are back" });
+        simulation.cluster.log_fault(if cut_off { "the nodes reach nobody" } else { "the nodes are back" });
         simulation.wire.set_cut_off(Part::Nodes, cut_off);
     };
     play_cut_off(start, 1, disconnect, &[])

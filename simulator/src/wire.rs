@@ -5,6 +5,7 @@
 
 use super::checked_store::CheckedStore;
 use super::controller_caches::{ControllerState, REPLICA_SETS, REQUESTER};
+use super::log::{Log, Lost, Said};
 use super::part::Part;
 use super::plan::fault::{CRASHED_FOR, Moment, SWAP_GAP, SWAP_LIMIT};
 use super::plan::{self, FaultPlan, Hold};
@@ -72,6 +73,7 @@ pub struct Wire {
     random: Random,
     violations: Violations,
     checked_store: Arc<CheckedStore>,
+    log: Log,
     state: Mutex<State>,
     /// Wakes deliveries that wait for another one.
     delivery: Notify,
@@ -101,13 +103,14 @@ struct State {
 }
 
 impl Wire {
-    pub fn new(env: &Env, violations: &Violations, checked_store: Arc<CheckedStore>) -> Arc<Self> {
+    pub fn new(env: &Env, violations: &Violations, checked_store: Arc<CheckedStore>, log: Log) -> Arc<Self> {
         let (random, violations) = (env.random("simulation/wire"), violations.clone());
         Arc::new(Self {
             env: env.clone(),
             random,
             violations,
             checked_store,
+            log,
             state: Mutex::default(),
             delivery: Notify::new(),
         })
@@ -211,14 +214,15 @@ impl Wire {
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
         let is_controllers_write = caller == Some(Part::ControllerManager) && info.is_mutating();
         let requester = is_controllers_write.then(|| self.checked_store.caches().state_at(self.env.now()));
-        if caller.is_some() {
+        if let Some(component) = caller {
             self.env.sleep(self.random.jitter(LATENCY, 1.0)).await;
             self.delay().await;
             if self.occurs(|faults| faults.lost_request) {
+                self.lose(component, Lost::Request, &info.path);
                 return Err(Broken("the request was lost"));
             }
         }
-        let crash = caller.and_then(|caller| self.state.lock().plan.write(caller, &info));
+        let crash = caller.and_then(|caller| self.planned(|plan| plan.write(caller, &info)));
         if let (Some(caller), Some(Moment::Before)) = (caller, crash) {
             self.kill(caller, CRASHED_FOR).await;
         }
@@ -241,6 +245,7 @@ impl Wire {
             self.kill_if_due(caller).await;
         }
         if self.occurs(|faults| faults.lost_answer) {
+            self.lose(caller, Lost::Answer, &info.path);
             return Err(Broken("the answer was lost"));
         }
         self.delay().await;
@@ -281,6 +286,20 @@ impl Wire {
         probability > 0.0 && self.random.unit() < probability
     }
 
+    fn lose(&self, component: Part, lost: Lost, path: &str) {
+        self.log.say(Said::Lost { component, lost, path: path.to_owned() });
+    }
+
+    /// Asks the plan what happens now, and notes the fault if one does.
+    fn planned<T>(&self, ask: impl FnOnce(&mut FaultPlan) -> Option<T>) -> Option<T> {
+        let mut state = self.state.lock();
+        let planned = ask(&mut state.plan);
+        let reached = planned.is_some().then(|| state.plan.reached().last().cloned()).flatten();
+        drop(state);
+        reached.into_iter().for_each(|reached| self.log.fault(reached));
+        planned
+    }
+
     async fn delay(&self) {
         if self.occurs(|faults| faults.delay) {
             let longest = self.state.lock().faults.longest_delay;
@@ -317,8 +336,8 @@ impl Wire {
     async fn hold_back(&self, caller: Part, watch: &str, revision: u64) {
         let key = (caller, watch.to_owned());
         let (hold, before) = {
+            let hold = self.planned(|plan| plan.delivery(caller, watch, revision, self.env.now()));
             let mut state = self.state.lock();
-            let hold = state.plan.delivery(caller, watch, revision, self.env.now());
             if let Some(Hold::Freeze(how_long)) = hold {
                 state.frozen.insert(key.clone(), self.env.now() + how_long);
             }
@@ -490,7 +509,11 @@ impl Watch {
             let Some((_, until)) = stalled else { break };
             wire.env.sleep_until(until).await;
         }
-        if wire.occurs(|faults| faults.cut_watch) { Err(()) } else { Ok(Some(bytes)) }
+        if wire.occurs(|faults| faults.cut_watch) {
+            wire.lose(caller, Lost::Watch, row);
+            return Err(());
+        }
+        Ok(Some(bytes))
     }
 
     fn check_lines(&mut self, bytes: &Bytes) {

@@ -7,6 +7,7 @@ use crate::answer;
 use crate::media::Transform;
 use crate::metrics::WatchMeters;
 use crate::record;
+use crate::request_log::{LogRow, Logged};
 use crate::server::Server;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -153,19 +154,18 @@ impl Stream {
         Ok(events)
     }
 
-    /// Writes a line for each event to the request log, which simulations compare.
+    /// Writes a row for each event to the request log.
     fn log(&self, events: &[WatchEvent]) {
         let Some(log) = self.server.request_log() else { return };
         let at = self.server.env.wall();
         for event in events {
-            let (user, path) = (&self.user, &self.encoder.path);
-            (log.0)(match event {
-                WatchEvent::Changed(Change { kind, object, .. }) => {
-                    let (key, hash) = (object_name(object), record::hash(object));
-                    format!("{at} {user} event {path} {kind} {key} {} {hash}", object.revision)
-                }
-                WatchEvent::Bookmark { revision, .. } => format!("{at} {user} event {path} BOOKMARK - {revision} -"),
-            });
+            let (user, path) = (self.user.clone(), self.encoder.path.clone());
+            let (event, object, revision) = match event {
+                WatchEvent::Changed(Change { kind, object, .. }) => (kind.to_string(), Some(object), object.revision),
+                WatchEvent::Bookmark { revision, .. } => ("BOOKMARK".to_owned(), None, *revision),
+            };
+            let (object, hash) = object.map(|object| (object_name(object), record::hash(object))).unzip();
+            (log.0)(LogRow { at, logged: Logged::Delivery { user, path, event, object, revision, hash } });
         }
     }
 }

@@ -6,6 +6,7 @@ mod traced;
 
 use crate::audit::trail::Trail;
 use crate::metrics::Answered;
+use crate::request_log::{LogRow, Logged};
 use crate::server::Server;
 use access::authz::Decision;
 use axum::body::{Body, HttpBody};
@@ -266,12 +267,10 @@ impl Record {
         server.records.metrics.requests.observe(info, served, answered);
         let Some(log) = server.request_log() else { return };
         let Self { user, stored, .. } = self;
-        let (revision, hash) = match stored.into_inner() {
-            Some((revision, hash)) => (revision.to_string(), hash),
-            None => ("-".to_owned(), "-".to_owned()),
-        };
-        let at = server.env.wall();
-        (log.0)(format!("{at} {user} {} {} {code} {revision} {hash}", info.verb, info.path));
+        let (revision, hash) = stored.into_inner().unzip();
+        let (verb, path) = (info.verb.clone(), info.path.clone());
+        let logged = Logged::Request { user, verb, path, code, revision, hash };
+        (log.0)(LogRow { at: server.env.wall(), logged });
     }
 }
 

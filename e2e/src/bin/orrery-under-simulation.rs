@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     };
     let mut out = std::io::stdout().lock();
     let took = format!("{} s of virtual time", run.virtual_time.as_secs());
-    for line in run.log.iter().chain([&took]) {
+    for line in run.log.iter().map(ToString::to_string).chain([took]) {
         if writeln!(out, "{line}").is_err() {
             return ExitCode::FAILURE;
         }

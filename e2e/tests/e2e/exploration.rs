@@ -44,8 +44,23 @@ fn a_planted_mistake_is_found_and_replayed() {
     ] {
         assert_eq!(line[field], value, "{line}");
     }
-    let scenario = out.join(line["point"].as_str().unwrap()).join("scenario.yaml");
+    let folder = out.join(line["point"].as_str().unwrap());
+    both_logs_say_the_same(&folder);
+    let scenario = folder.join("scenario.yaml");
     let replayed = explore(&["--scenario", scenario.to_str().unwrap()], &out.join("again"));
     let stderr = text(&replayed.stderr);
     assert!(!replayed.status.success() && stderr.contains(&format!("a promise was broken: {promise}")), "{stderr}");
+}
+
+/// The log has as many rows as lines. The crash is one of them, and so is its reason.
+fn both_logs_say_the_same(folder: &Path) {
+    let (text, rows) = ["run.log", "run.jsonl"].map(|name| fs::read_to_string(folder.join(name)).unwrap()).into();
+    assert_eq!(text.lines().count(), rows.lines().count());
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |what: &str| rows.iter().filter(|row| row["what"] == what).collect::<Vec<_>>();
+    assert!(of("request").len() > 100 && of("delivery").len() > 100);
+    let (faults, killed) = (of("fault"), of("killed"));
+    assert!(faults.len() == 1 && faults[0]["said"].as_str().unwrap().contains("configmaps/ledger"), "{faults:?}");
+    assert!(killed.len() == 1 && killed[0]["component"] == "cashier" && killed[0]["at_us"].as_u64() > Some(0));
+    assert!(rows.is_sorted_by_key(|row| row["at_us"].as_u64()));
 }

@@ -45,7 +45,6 @@ fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>) -> Run<()> {
         simulation.converges().await;
         let (count, reached) = simulation.wire.plan(|plan| (plan.writes(), plan.reached().to_vec()));
         simulation.cluster.log_line(&format!("{count} crash points"));
-        reached.iter().for_each(|reached| simulation.cluster.log_line(reached));
         if let Some(point) = point.filter(|_| reached.is_empty()) {
             simulation.fail(format!("there is no crash point {point}"), Vec::new()).await;
         }

@@ -66,7 +66,9 @@ pub fn write(folder: &Path, scenario: &FaultScenario, run: &Run<()>, report: &st
     };
     let replayed = FaultScenario { faults, promise: run.trace.promise.clone(), ..scenario.clone() };
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("run.log"), run.log.join("\n") + "\n")?;
+    // The same rows, for people and for programs.
+    fs::write(folder.join("run.log"), run.log.iter().map(|row| format!("{row}\n")).collect::<String>())?;
+    fs::write(folder.join("run.jsonl"), run.log.iter().map(|row| row.json() + "\n").collect::<String>())?;
     fs::write(folder.join("report.txt"), report)?;
     fs::write(file_in(folder), replayed.text())
 }
