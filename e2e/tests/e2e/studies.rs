@@ -200,6 +200,48 @@ fn failures_evict() {
     }
 }
 
+/// A Deployment whose load grows beyond its only node.
+const SHOP: &str = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: shop
+until: 4m
+records: {decisions: plugins}
+clusters: [{name: c, nodes: [{name: node, capacity: {cpu: 2, memory: 8Gi}, power: {idleW: 100, fullW: 200}}]}]
+workloads:
+- name: w
+  deployments:
+  - name: web
+    requests: {cpu: 500m, memory: 1Gi}
+    cpuLimit: 800m
+    autoscaler: {max: 5, cpuUtilization: 50}
+    load: {steps: [{at: 0s, cpu: 200m}, {at: 1m, cpu: 2}], noise: 0.1}
+policies: [{name: one}, {name: two}]
+";
+
+/// Loads and the words of plugins repeat too, and the report shows them.
+#[test]
+fn a_load_and_the_words_of_plugins_repeat() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = folder.path().join("shop.yaml");
+    fs::write(&study, SHOP).unwrap();
+    let [one, two] = ["1", "2"].map(|jobs| {
+        let out = folder.path().join(jobs);
+        let output = sim(&["run", study.to_str().unwrap(), "-j", jobs, "--out", out.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        recompute(&out.join("c/w/none/one/seed-1"));
+        files(&out)
+    });
+    let differ: Vec<&String> = one.keys().filter(|name| one.get(*name) != two.get(*name)).collect();
+    assert!(differ.is_empty() && one.len() == two.len(), "-j 1 and -j 2 differ in {differ:?}");
+    let text = |name: &str| String::from_utf8_lossy(&one[name]);
+    let pods = text("c/w/none/one/seed-1/pods.csv");
+    assert!(pods.lines().filter(|line| line.contains(",default/web,")).count() == 5, "{pods}");
+    assert!(one.contains_key("c/w/none/one/seed-1/verdicts.parquet") && one.contains_key("c/w/none/replicas.svg"));
+    let report = text("report.html");
+    assert!(report.contains("<li>NodeResourcesFit: Insufficient cpu: node-0</li>") && report.contains("load-excess"));
+}
+
 /// One seed shows nothing, and says so; what cannot be compared is refused.
 fn compares(results: &Path) {
     let compare = |more: &[&str]| {

@@ -1,5 +1,6 @@
 //! Runs one cell of a study and writes its files. The manifest is written last, so a cell with one has finished.
 
+use crate::sim::disk::{Disk, FileSystem};
 use crate::sim::prepared::Prepared;
 use crate::sim::recorder::{Recorded, Recorder};
 use crate::sim::results::{Finished, MANIFEST, RECORDS};
@@ -56,21 +57,25 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     tls::install_provider();
     let file = StudyFile::read(&options.study, options.seeds.clone())?;
     let cell = file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
-    let prepared = Prepared::new(&file, &cell)?;
-    let folder = options.out.join(cell.to_string());
+    play(&file, &cell, &options.out, &FileSystem).map(|()| String::new())
+}
+
+/// Runs a cell, and writes its files below a folder.
+fn play(file: &StudyFile, cell: &Cell<'_>, out: &Path, disk: &impl Disk) -> Result<(), Vec<String>> {
+    let prepared = Prepared::new(file, cell)?;
+    let folder = out.join(cell.to_string());
     clear(&folder).map_err(|error| vec![error])?;
     let written = file.study.records.decisions;
-    let (mut setup, submissions) = prepared.trial(&file, &cell)?;
+    let (mut setup, submissions) = prepared.trial(file, cell)?;
     setup.decisions = Some(match written {
         DecisionRecords::Attempts => Detail::Attempts,
         DecisionRecords::Plugins => Detail::Plugins,
     });
     setup.cpu_clock = Some(thread_cpu);
-    let mut recorder = Recorder::create(&folder, &prepared, written).map_err(|error| vec![error])?;
+    let mut recorder = Recorder::create(disk, &folder, &prepared, written).map_err(|error| vec![error])?;
     trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
     let recorded = recorder.finish().map_err(|error| vec![error])?;
-    write(&folder, prepared.manifest, &recorded, file.sample_every()).map_err(|error| vec![error])?;
-    Ok(String::new())
+    write(disk, &folder, prepared.manifest, &recorded, file.sample_every()).map_err(|error| vec![error])
 }
 
 /// Makes the folder of a cell. It has no manifest until it has finished.
@@ -83,13 +88,19 @@ fn clear(folder: &Path) -> Result<(), String> {
 }
 
 /// Writes the files of a cell, and its manifest last.
-fn write(folder: &Path, mut manifest: Manifest, recorded: &Recorded, sample_every: Duration) -> Result<(), String> {
+fn write(
+    disk: &impl Disk,
+    folder: &Path,
+    mut manifest: Manifest,
+    recorded: &Recorded,
+    sample_every: Duration,
+) -> Result<(), String> {
     let place = folder.join(MANIFEST);
     recorded.files.iter().for_each(|(name, hash)| manifest.add_hash(name, hash.clone()));
     let mut put = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
         manifest.add(name, bytes);
-        fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))
+        disk.write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))
     };
     let lines: String = recorded.records.iter().map(|record| record.line() + "\n").collect();
     put(RECORDS, lines.as_bytes())?;
@@ -98,9 +109,12 @@ fn write(folder: &Path, mut manifest: Manifest, recorded: &Recorded, sample_ever
     }
     let timings = folder.join(TIMINGS);
     let text = format!("{:#}\n", recorded.timings.document());
-    fs::write(&timings, text).map_err(|error| format!("{}: {error}", timings.display()))?;
+    disk.write(&timings, text.as_bytes()).map_err(|error| format!("{}: {error}", timings.display()))?;
     // A manifest that is half written is none: a rename replaces it whole.
     let partial = folder.join(format!("{MANIFEST}.partial"));
-    let written = fs::write(&partial, manifest.text()).and_then(|()| fs::rename(&partial, &place));
+    let written = disk.write(&partial, &manifest.text()).and_then(|()| fs::rename(&partial, &place));
     written.map_err(|error| format!("{}: {error}", place.display()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,8 @@ pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
         let manifest = &cell.manifest;
         let (setting, policy) = (manifest.setting.clone(), manifest.policy.clone());
         let decisions = cell.decisions(&waits::longest(&summary))?;
-        Ok(Outcome { setting, policy, seed: manifest.seed, summary, decisions })
+        let explained = cell.explained(&waits::last_attempts(&decisions))?;
+        Ok(Outcome { setting, policy, seed: manifest.seed, summary, decisions, explained })
     };
     let outcomes: Vec<Outcome> = cells.iter().map(outcome).collect::<Result<_, _>>()?;
     let (mut compared, mut refusals) = (Vec::new(), Vec::new());

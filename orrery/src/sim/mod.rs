@@ -8,6 +8,7 @@ pub mod policy;
 pub mod prepared;
 pub mod records;
 mod timings;
+mod disk;
 mod recorder;
 pub mod cell;
 pub mod results;

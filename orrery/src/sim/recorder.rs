@@ -1,5 +1,6 @@
 //! `Recorder`: makes records of what happens in a trial, and writes what the scheduler decides while it runs.
 
+use crate::sim::disk::{Disk, Sink};
 use crate::sim::prepared::Prepared;
 use crate::sim::records::Records;
 use crate::sim::timings::Timings;
@@ -8,7 +9,6 @@ use experiments::output::decisions::{DECISIONS, Decisions, VERDICTS};
 use experiments::record::{Event, Record};
 use experiments::study::DecisionRecords;
 use simulator::trial::{Audience, Progress, Told};
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Recorder {
     folder: PathBuf,
     records: Records,
-    decisions: Decisions<Hashed<File>>,
+    decisions: Decisions<Hashed<Sink>>,
     timings: Timings,
     /// The first write that has failed.
     failure: Option<String>,
@@ -32,16 +32,22 @@ pub struct Recorded {
 
 impl Recorder {
     /// Opens the files of decisions in the folder of a cell.
-    pub fn create(folder: &Path, prepared: &Prepared, written: DecisionRecords) -> Result<Self, String> {
+    pub fn create(
+        disk: &impl Disk,
+        folder: &Path,
+        prepared: &Prepared,
+        written: DecisionRecords,
+    ) -> Result<Self, String> {
         let open = |name: &str| {
             let path = folder.join(name);
-            File::create(&path).map(Hashed::new).map_err(|error| format!("{}: {error}", path.display()))
+            disk.create(&path).map(Hashed::new).map_err(|error| format!("{}: {error}", path.display()))
         };
         let verdicts = match written {
             DecisionRecords::Attempts => None,
             DecisionRecords::Plugins => Some(open(VERDICTS)?),
         };
-        let decisions = Decisions::new(open(DECISIONS)?, verdicts)?;
+        let place = |error: String| format!("{}/{error}", folder.display());
+        let decisions = Decisions::new(open(DECISIONS)?, verdicts).map_err(place)?;
         let (timings, folder) = (Timings::default(), folder.to_owned());
         Ok(Self { folder, records: Records::new(prepared), decisions, timings, failure: None })
     }

@@ -10,8 +10,7 @@ use std::time::Duration;
 pub struct Records {
     nodes: BTreeMap<String, NodeAdded>,
     pods: BTreeMap<String, PodCreated>,
-    /// What each pod of a Deployment is, by the name of the Deployment.
-    deployments: BTreeMap<String, PodCreated>,
+    deployments: BTreeMap<String, Deployment>,
     pub records: Vec<Record>,
 }
 
@@ -31,8 +30,8 @@ impl Records {
                 _ => {}
             }
         }
-        let of_deployment = |one: &Deployment| (one.name.clone(), one.facts.clone());
-        let deployments = prepared.deployments.iter().map(of_deployment).collect();
+        let named = |one: &Deployment| (one.name.clone(), one.clone());
+        let deployments = prepared.deployments.iter().map(named).collect();
         Self { nodes, pods, deployments, records: Vec::new() }
     }
 
@@ -46,7 +45,7 @@ impl Records {
         Some(match event {
             Event::NodeAdded(NodeAdded { node, .. }) => Event::NodeAdded(self.nodes.get(&node)?.clone()),
             Event::PodCreated(PodCreated { pod, deployment: Some(name), .. }) => {
-                Event::PodCreated(PodCreated { pod, ..self.deployments.get(&name)?.clone() })
+                Event::PodCreated(PodCreated::of_deployment(pod, self.deployments.get(&name)?))
             }
             Event::PodCreated(PodCreated { pod, .. }) => Event::PodCreated(self.pods.get(&pod)?.clone()),
             event => event,

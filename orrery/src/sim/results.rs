@@ -4,10 +4,11 @@ use experiments::compare::Run;
 use experiments::decision::Decided;
 use experiments::manifest::Manifest;
 use experiments::metrics::{self, Summary, Values};
-use experiments::output::decisions::{self, DECISIONS};
+use experiments::output::decisions::{self, DECISIONS, VERDICTS};
+use experiments::output::explained::Explained;
 use experiments::record;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -57,10 +58,23 @@ impl Finished {
 
     /// Reads the attempts of some pods.
     pub fn decisions(&self, pods: &BTreeSet<String>) -> Result<Vec<Decided>, String> {
-        let path = self.folder.join(DECISIONS);
+        self.read_file(DECISIONS, |file| decisions::read(file, pods))
+    }
+
+    /// Reads what the plugins said in some attempts; nothing if that was not written.
+    pub fn explained(&self, attempts: &BTreeSet<u64>) -> Result<BTreeMap<u64, Explained>, String> {
+        if !self.manifest.files.contains_key(VERDICTS) {
+            return Ok(BTreeMap::new());
+        }
+        self.read_file(VERDICTS, |file| decisions::explain(file, attempts))
+    }
+
+    /// Reads a file. An error has its path.
+    fn read_file<T>(&self, name: &str, read: impl FnOnce(File) -> Result<T, String>) -> Result<T, String> {
+        let path = self.folder.join(name);
         let failed = |error: &dyn Display| format!("{}: {error}", path.display());
         let file = File::open(&path).map_err(|error| failed(&error))?;
-        decisions::read(file, pods).map_err(|error| failed(&error))
+        read(file).map_err(|error| failed(&error))
     }
 
     /// Computes everything anew from the records.

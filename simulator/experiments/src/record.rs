@@ -6,7 +6,7 @@ use crate::cluster::Machine;
 use crate::problem::Problem;
 use crate::study::Power;
 use crate::units::micros_of;
-use crate::workload::Arrival;
+use crate::workload::{Arrival, Deployment, PodFacts};
 use serde::{Deserialize, Serialize};
 
 /// One thing that has happened, and when.
@@ -142,13 +142,11 @@ impl From<&Machine> for Event {
 }
 
 impl PodCreated {
-    /// Returns what a study knows of a pod.
-    pub fn of(arrival: &Arrival) -> Self {
-        let metadata = &arrival.pod.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or("default");
-        let facts = arrival.facts.clone();
+    /// Returns what a study knows of a pod of this name.
+    fn of(pod: String, facts: &PodFacts) -> Self {
+        let facts = facts.clone();
         Self {
-            pod: format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default()),
+            pod,
             requests: facts.requests,
             gpu_count: facts.gpu_count,
             gpu_milli: facts.gpu_milli,
@@ -158,14 +156,27 @@ impl PodCreated {
             deployment: None,
             cpu_limit: None,
             priority: facts.priority,
-            duration_us: arrival.duration.map(micros_of),
+            duration_us: None,
+        }
+    }
+
+    /// Returns what a study knows of a pod that a Deployment has made.
+    pub fn of_deployment(pod: String, deployment: &Deployment) -> Self {
+        Self {
+            deployment: Some(deployment.name.clone()),
+            cpu_limit: deployment.cpu_limit_milli,
+            ..Self::of(pod, &deployment.facts)
         }
     }
 }
 
 impl From<&Arrival> for Event {
     fn from(arrival: &Arrival) -> Self {
-        Self::PodCreated(PodCreated::of(arrival))
+        let metadata = &arrival.pod.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        let pod = format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default());
+        let duration_us = arrival.duration.map(micros_of);
+        Self::PodCreated(PodCreated { duration_us, ..PodCreated::of(pod, &arrival.facts) })
     }
 }
 

@@ -103,7 +103,7 @@ impl Service {
 
     /// Returns the usage of each of its containers. The first one does the work.
     fn usages(&self) -> Vec<Usage> {
-        let milli = share(self.load_milli, self.ready.len(), self.deployment.facts.cpu_limit);
+        let milli = share(self.load_milli, self.ready.len(), self.deployment.cpu_limit_milli);
         let memory = self.deployment.facts.requests.get(MEMORY).copied().unwrap_or_default();
         let containers = self.deployment.pod.spec.iter().flat_map(|spec| &spec.containers).enumerate();
         let usage = |(place, container): (usize, &proto::kinds::api::core::v1::Container)| match place {

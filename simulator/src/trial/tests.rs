@@ -389,3 +389,20 @@ fn controllers_that_do_not_exist_are_reported() {
     assert_eq!(of(&["*", "-disruption"]), None);
     assert_eq!(of(&["*", "-disrupt"]), Some("\"disrupt\" is not in the list of known controllers".to_owned()));
 }
+
+/// Pods of a PodGroup preempt, and each record of a preemption names one of them.
+#[test]
+fn a_preemption_by_a_gang_is_named() {
+    let mut submissions = vec![submission("low-0", 0, "1", 0), submission("low-1", 0, "1", 0)];
+    for number in 0..2 {
+        let mut one = submission(&format!("gang-{number}"), 10, "1", 100);
+        one.pod["spec"]["schedulingGroup"] = json!({"podGroupName": "gang"});
+        submissions.push(one);
+    }
+    let setup = Setup { templates: vec![template("a", "2")], ..Setup::default() };
+    let mut lines = Lines::default();
+    run(setup, submissions, &mut lines).unwrap();
+    let preempted: Vec<&String> = lines.0.iter().filter(|line| line.contains("PodPreempted")).collect();
+    assert_eq!(preempted.len(), 2, "{preempted:#?}");
+    assert!(preempted.iter().all(|line| line.contains("by: \"default/gang-")), "{preempted:#?}");
+}

@@ -104,10 +104,16 @@ impl<R: 'static, W: Write + Send> Table<R, W> {
     }
 }
 
+/// What the library puts before the reason for which the last bytes could not be written.
+const UNFLUSHED: &str = "fail to get inner writer: ";
+
 /// Returns what went wrong, without the words of the library around it.
 pub fn why(error: ParquetError) -> String {
     match error {
         ParquetError::External(inner) => inner.to_string(),
+        ParquetError::General(text) if text.starts_with(UNFLUSHED) => {
+            text[UNFLUSHED.len()..].trim_matches('"').to_owned()
+        }
         other => other.to_string(),
     }
 }

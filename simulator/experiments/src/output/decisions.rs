@@ -3,10 +3,13 @@
 use super::columns::Column::{self, Optional, Text, Truth, Whole};
 use super::columns::{Table, why};
 use crate::decision::{Decided, Verdict};
+use crate::output::explained::Explained;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, FileReader};
-use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
+use parquet::file::statistics::Statistics;
 use parquet::record::RowAccessor;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 pub const DECISIONS: &str = "decisions.parquet";
@@ -52,13 +55,16 @@ pub struct Decisions<W: Write + Send> {
 }
 
 impl<W: Write + Send> Decisions<W> {
+    /// Begins both files. Errors begin with the name of the file.
     pub fn new(decisions: W, verdicts: Option<W>) -> Result<Self, String> {
-        let decisions = Table::new("decisions", DECISION_COLUMNS, decisions).map_err(why)?;
-        let verdicts = verdicts.map(|sink| Table::new("verdicts", VERDICT_COLUMNS, sink).map_err(why)).transpose()?;
+        let at = |name: &'static str| move |error| format!("{name}: {}", why(error));
+        let decisions = Table::new("decisions", DECISION_COLUMNS, decisions).map_err(at(DECISIONS))?;
+        let verdicts = verdicts.map(|sink| Table::new("verdicts", VERDICT_COLUMNS, sink).map_err(at(VERDICTS)));
+        let verdicts = verdicts.transpose()?;
         Ok(Self { decisions, verdicts })
     }
 
-    /// Adds a row for an attempt. The error begins with the name of the file.
+    /// Adds a row for an attempt.
     pub fn add(&mut self, decided: Decided, verdicts: Vec<Verdict>) -> Result<(), String> {
         self.decisions.push(decided).map_err(|error| format!("{DECISIONS}: {}", why(error)))?;
         let Some(table) = &mut self.verdicts else { return Ok(()) };
@@ -78,6 +84,50 @@ impl<W: Write + Send> Decisions<W> {
         }
         Ok(files)
     }
+}
+
+/// Reads what the plugins said in some attempts from `verdicts.parquet`, by the number of the attempt.
+pub fn explain(file: impl ChunkReader + 'static, attempts: &BTreeSet<u64>) -> Result<BTreeMap<u64, Explained>, String> {
+    // The rows are in the order of the attempts, so that most groups of a large file have none of these.
+    let wanted = attempts.clone();
+    let has_some = move |group: &RowGroupMetaData, _: usize| match group.column(0).statistics() {
+        Some(Statistics::Int64(numbers)) => {
+            let bound =
+                |number: Option<&i64>, open: u64| number.map_or(open, |number| u64::try_from(*number).unwrap_or(0));
+            wanted.range(bound(numbers.min_opt(), 0)..=bound(numbers.max_opt(), u64::MAX)).next().is_some()
+        }
+        _ => true,
+    };
+    let options = ReadOptionsBuilder::new().with_predicate(Box::new(has_some)).build();
+    let reader = SerializedFileReader::new_with_options(file, options).map_err(why)?;
+    let mut found: BTreeMap<u64, Explained> = BTreeMap::new();
+    for row in reader.get_row_iter(None).map_err(why)? {
+        let row = row.map_err(why)?;
+        let number = u64::try_from(row.get_long(0).map_err(why)?).unwrap_or_default();
+        if !attempts.contains(&number) {
+            continue;
+        }
+        let text = |at: usize| row.get_string(at).cloned();
+        let read = || -> parquet::errors::Result<Verdict> {
+            Ok(Verdict {
+                number,
+                pod: text(1)?,
+                node: text(2)?,
+                searched: row.get_bool(3)?,
+                fits: row.get_bool(4)?,
+                chosen: row.get_bool(5)?,
+                point: text(6)?,
+                plugin: text(7)?,
+                result: text(8)?,
+                reasons: text(9)?,
+                raw: row.get_long(10).ok(),
+                normalised: row.get_long(11).ok(),
+                weight: row.get_long(12).ok(),
+            })
+        };
+        found.entry(number).or_default().add(read().map_err(why)?);
+    }
+    Ok(found.into_iter().map(|(number, explained)| (number, explained.finished())).collect())
 }
 
 /// Reads the attempts of some pods from `decisions.parquet`, in order.

@@ -4,9 +4,10 @@
 pub mod tables;
 pub mod columns;
 pub mod samples;
+mod html;
+pub mod explained;
 pub mod decisions;
 pub mod plot;
-mod html;
 pub mod curves;
 pub mod waits;
 pub mod report;

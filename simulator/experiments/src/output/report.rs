@@ -6,12 +6,13 @@ use crate::decision::Decided;
 use crate::metric_names::Direction;
 use crate::metrics::{NAMES, Summary};
 use crate::output::curves::{by_policy, half_interval, plots};
+use crate::output::explained::Explained;
 use crate::output::html::{Html, escaped};
 use crate::output::waits;
 use crate::statistics::mean;
 use crate::study::{Depth, Study};
 use crate::units::number_text;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A finished cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// The attempts of the pods that waited longest.
     pub decisions: Vec<Decided>,
+    /// What plugins said in the last attempt of each of these pods, by its number. Empty without records of plugins.
+    pub explained: BTreeMap<u64, Explained>,
 }
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}\
@@ -31,7 +34,7 @@ p.facts{color:#555}ul.said{padding-left:1.2em}\
 table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}\
 th{border-bottom:2px solid #999}th:first-child,td:first-child{text-align:left}tr:hover td{background:#f6f9fc}\
 td.best{font-weight:600;background:#eaf4fb}td.unit{color:#777;text-align:left;padding-left:0}\
-td.why{text-align:left;color:#444;font-size:13px;padding-top:0}td.why ul{margin:0 0 .5em;padding-left:1.5em}\
+td.why{text-align:left;color:#444;font-size:13px;padding-top:0}td.why ul{margin:0 0 .5em;padding-left:1.5em}td.why ul ul{margin:0;color:#777}\
 table.waits tr:not(:has(.why)) td{border-bottom:none;padding-top:.5em}figure{margin:1em 0}\
 svg{max-width:100%;height:auto;display:block}@media print{h2{break-before:page}figure,tr{break-inside:avoid}}";
 

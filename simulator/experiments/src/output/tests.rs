@@ -1,13 +1,14 @@
 //! The files of a small run.
 
 use super::decisions::{DECISIONS, Decisions, VERDICTS};
+use super::explained::Explained;
 use super::*;
 use crate::decision::{Decided, Verdict};
 use crate::metrics::summarise;
 use crate::record;
 use crate::study::{self, Study};
 use crate::{cluster, workload};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const RUN: &str = r#"
@@ -66,19 +67,48 @@ fn decisions_are_read_as_they_were_written() {
         ..Decided::default()
     };
     let rows = [decided(1, "default/a", Some(-7)), decided(2, "default/b", Some(5)), decided(3, "default/a", None)];
-    let verdict = Verdict { number: 1, node: "n".to_owned(), raw: Some(3), ..Verdict::default() };
+    let verdict = Verdict {
+        node: "n".to_owned(),
+        point: "Score".to_owned(),
+        plugin: "Fit".to_owned(),
+        raw: Some(9),
+        normalised: Some(3),
+        weight: Some(2),
+        ..Verdict::default()
+    };
     let mut files = Decisions::new(Vec::<u8>::new(), Some(Vec::new())).unwrap();
     for row in &rows {
-        files.add(row.clone(), vec![verdict.clone(); 2]).unwrap();
+        let verdict = Verdict { number: row.number, ..verdict.clone() };
+        files.add(row.clone(), vec![verdict; 2]).unwrap();
     }
     let files = files.finish().unwrap();
     assert_eq!([files[0].0, files[1].0], [DECISIONS, VERDICTS]);
     let pods = BTreeSet::from(["default/a".to_owned()]);
     let read = decisions::read(bytes::Bytes::from(files[0].1.clone()), &pods).unwrap();
     assert_eq!(read, [rows[0].clone(), rows[2].clone()]);
+    // Of the verdicts, those of some attempts are read.
+    let verdicts = bytes::Bytes::from(files[1].1.clone());
+    let explained = decisions::explain(verdicts.clone(), &BTreeSet::from([1, 7])).unwrap();
+    assert_eq!(explained.keys().collect::<Vec<_>>(), [&1]);
+    assert_eq!(explained[&1].items(), "<li>n: 12 = Fit 3 · 2 + Fit 3 · 2</li>");
+    assert_eq!(decisions::explain(verdicts, &BTreeSet::from([9])), Ok(BTreeMap::new()));
     // A run without any attempt has a file without rows.
     let empty = Decisions::new(Vec::<u8>::new(), None).unwrap().finish().unwrap();
     assert_eq!(decisions::read(bytes::Bytes::from(empty[0].1.clone()), &pods), Ok(Vec::new()));
+}
+
+/// A node that a plugin rejects.
+fn explained() -> Explained {
+    let mut explained = Explained::default();
+    explained.add(Verdict {
+        node: "n,1".to_owned(),
+        point: "Filter".to_owned(),
+        plugin: "Fit".to_owned(),
+        result: "Unschedulable".to_owned(),
+        reasons: "<full>".to_owned(),
+        ..Verdict::default()
+    });
+    explained
 }
 
 #[test]
@@ -94,8 +124,10 @@ fn a_report_needs_no_other_file() {
             pod: "default/a".to_owned(),
             result: "unschedulable".to_owned(),
             reason: "no <room>".to_owned(),
+            number: 3,
             ..Decided::default()
         }],
+        explained: BTreeMap::from([(3, explained())]),
     };
     let outcomes = [outcome("default", 1), outcome("default", 2), outcome("most-allocated", 1)];
     let refused = Err(vec!["most-allocated has no runs with the seeds 2".to_owned()]);
@@ -105,7 +137,9 @@ fn a_report_needs_no_other_file() {
         "{html}"
     );
     assert!(html.contains("<li>most-allocated has no runs with the seeds 2</li>"));
-    assert!(html.contains("<li>1.5 s: <b>unschedulable</b>: no &lt;room&gt;</li>"));
+    assert!(
+        html.contains("<li>1.5 s: <b>unschedulable</b>: no &lt;room&gt;<ul><li>Fit: &lt;full&gt;: n,1</li></ul></li>")
+    );
     assert_eq!(
         html.matches("<svg").count(),
         1,

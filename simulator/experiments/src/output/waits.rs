@@ -3,10 +3,11 @@
 use crate::decision::Decided;
 use crate::metrics::{PodRow, Summary};
 use crate::output::Outcome;
+use crate::output::explained::Explained;
 use crate::output::html::{Html, escaped};
 use crate::units::{number_text, seconds};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pods of a setting that are shown.
 const PODS: usize = 10;
@@ -18,6 +19,12 @@ pub fn longest(summary: &Summary) -> BTreeSet<String> {
     let mut pods: Vec<(u64, &PodRow)> = summary.pods.iter().map(|pod| (waited_us(summary, pod), pod)).collect();
     pods.sort_by_key(|(waited_us, pod)| (Reverse(*waited_us), pod.created.pod.clone()));
     pods.into_iter().take(PODS).map(|(_, pod)| pod.created.pod.clone()).collect()
+}
+
+/// Returns the numbers of the last attempts of all pods, which a report may explain.
+pub fn last_attempts(decisions: &[Decided]) -> BTreeSet<u64> {
+    let last: BTreeMap<&str, u64> = decisions.iter().map(|decided| (decided.pod.as_str(), decided.number)).collect();
+    last.into_values().collect()
 }
 
 fn waited_us(summary: &Summary, pod: &PodRow) -> u64 {
@@ -52,17 +59,22 @@ pub fn add(html: &mut Html, of: &[&Outcome]) {
             escaped(node),
             attempts.len().max(usize::try_from(pod.failed_attempts).unwrap_or(usize::MAX)),
         ));
-        html.add(format_args!("<tr><td class=\"why\" colspan=\"6\"><ul>{}</ul></td></tr>\n", why(pod, &attempts)));
+        html.add(format_args!(
+            "<tr><td class=\"why\" colspan=\"6\"><ul>{}</ul></td></tr>\n",
+            why(pod, &attempts, &outcome.explained)
+        ));
     }
     html.line("</table>");
 }
 
 /// Returns list items with what was said in each attempt. Attempts in a row that say the same are one item.
-fn why(pod: &PodRow, attempts: &[&Decided]) -> String {
+fn why(pod: &PodRow, attempts: &[&Decided], explained: &BTreeMap<u64, Explained>) -> String {
     let mut said: Vec<(u64, u64, &Decided)> = Vec::new();
     for decided in attempts.iter().copied() {
         match said.last_mut() {
-            Some((_, times, last)) if last.reason == decided.reason && last.node == decided.node => *times += 1,
+            Some((_, times, last)) if last.reason == decided.reason && last.node == decided.node => {
+                (*times, *last) = (*times + 1, decided);
+            }
             _ => said.push((decided.at_us, 1, decided)),
         }
     }
@@ -74,7 +86,9 @@ fn why(pod: &PodRow, attempts: &[&Decided]) -> String {
         let result = if decided.node.is_empty() { decided.result.as_str() } else { decided.node.as_str() };
         let times = if *times > 1 { format!(", {times} times") } else { String::new() };
         let at = number_text(seconds(*at_us));
-        format!("<li>{at} s{times}: <b>{}</b>: {}</li>", escaped(result), escaped(&decided.reason))
+        let nodes = explained.get(&decided.number).map(Explained::items).filter(|items| !items.is_empty());
+        let nodes = nodes.map(|items| format!("<ul>{items}</ul>")).unwrap_or_default();
+        format!("<li>{at} s{times}: <b>{}</b>: {}{nodes}</li>", escaped(result), escaped(&decided.reason))
     };
     if said.len() <= ATTEMPTS {
         return said.iter().map(item).collect();

@@ -4,10 +4,9 @@ use crate::amounts::{CPU, amount};
 use crate::draw::Draw;
 use crate::load;
 use crate::problem::Problem;
-use crate::record::PodCreated;
 use crate::study::{self, Workload};
 use crate::workload::pod::{NAMESPACE, Shape};
-use crate::workload::{Arrival, MAX_PODS};
+use crate::workload::{Arrival, MAX_PODS, PodFacts};
 use proto::Kind;
 use proto::kinds::api::autoscaling::v2::HorizontalPodAutoscaler;
 use proto::kinds::api::core::v1::Pod;
@@ -25,8 +24,9 @@ pub struct Deployment {
     pub document: Value,
     /// Its HorizontalPodAutoscaler.
     pub autoscaler: Option<Value>,
-    /// What metrics need to know about each pod. The name of the pod is empty.
-    pub facts: PodCreated,
+    /// What metrics need to know about each pod.
+    pub facts: PodFacts,
+    pub cpu_limit_milli: Option<i64>,
     /// A pod as the Deployment makes it, without its name.
     pub pod: Pod,
     /// When the load changes, and what it is from then on, in thousandths of a core.
@@ -78,14 +78,9 @@ fn of_study(one: &study::Deployment, load: Vec<(Duration, i64)>) -> Result<Deplo
         },
     });
     let name = format!("{NAMESPACE}/{}", one.name);
-    let facts = PodCreated {
-        pod: String::new(),
-        deployment: Some(name.clone()),
-        cpu_limit: one.cpu_limit.as_ref().map(|limit| amount(CPU, &limit.quantity)),
-        ..PodCreated::of(&arrival)
-    };
+    let cpu_limit_milli = one.cpu_limit.as_ref().map(|limit| amount(CPU, &limit.quantity));
     let autoscaler = one.autoscaler.as_ref().map(|scaler| autoscaler(&one.name, scaler)).transpose()?;
-    Ok(Deployment { name, document, autoscaler, facts, pod, load })
+    Ok(Deployment { name, document, autoscaler, facts: arrival.facts, cpu_limit_milli, pod, load })
 }
 
 /// Returns a pod of the Deployment as if it arrived alone.

@@ -231,7 +231,7 @@ fn a_deployment_is_written_with_its_autoscaler() {
     assert_eq!((&scaler["minReplicas"], &scaler["maxReplicas"]), (&json!(2), &json!(9)));
     assert_eq!(scaler["metrics"][0]["resource"]["target"]["averageUtilization"], 60);
     assert_eq!(scaler["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
-    assert_eq!((made.facts.user.as_str(), made.facts.cpu_limit), ("ann", Some(1000)));
+    assert_eq!((made.facts.user.as_str(), made.cpu_limit_milli), ("ann", Some(1000)));
     assert_eq!(made.load, [(Duration::ZERO, 4000)]);
 
     wanted["spec"] = json!({"tolerations": 5});
