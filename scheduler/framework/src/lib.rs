@@ -37,6 +37,7 @@ pub mod plugin_scores;
 pub mod profile;
 pub mod preemption;
 pub mod node_judge;
+pub mod queue_sort;
 pub mod sign;
 pub mod batch;
 pub mod placement;
@@ -69,6 +70,7 @@ pub use pod_groups::PodGroups;
 pub use points::Points;
 pub use profile::Profile;
 pub use profiles::Profiles;
+pub use queue_sort::{QueueSort, QueuedPodInfo};
 pub use registry::{Handle, Register, Registry};
 pub use rejection::Rejection;
 pub use rejections::Rejections;
@@ -102,11 +104,6 @@ pub trait Plugin: Send + Sync {
 /// Rejects pods that must not enter the active queue.
 pub trait PreEnqueue: Plugin {
     fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection>;
-}
-
-/// Orders the active queue: the smallest rank is first. A profile has one such plugin.
-pub trait QueueSort: Plugin {
-    fn rank(&self, pod: &PodInfo) -> i64;
 }
 
 /// The result of a PreFilter plugin.

@@ -2,11 +2,10 @@
 //!
 //! Corresponds to pkg/scheduler/profile.
 
-use super::{Profile, Registry, assembly};
+use super::{Profile, QueueSort, Registry, assembly};
 use crate::configuration::Configuration;
 use crate::configuration::extender::ignored_resources;
 use crate::configuration::profile::DEFAULT_SCHEDULER;
-use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,10 +69,9 @@ impl Profiles {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Returns the pod's rank in the queue. All profiles have the same QueueSort plugin.
-    pub fn rank(&self, pod: &PodInfo) -> i64 {
-        let sort = self.of(&pod.pod).and_then(|profile| profile.queue_sort.as_ref());
-        sort.map_or(0, |sort| sort.rank(pod))
+    /// Returns the plugin that orders the queue. All profiles have the same one, with the same arguments.
+    pub fn queue_sort(&self) -> Option<&Arc<dyn QueueSort>> {
+        self.by_name.values().find_map(|profile| profile.queue_sort.as_ref())
     }
 }
 

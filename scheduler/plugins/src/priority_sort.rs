@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/queuesort.
 
-use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{Plugin, QueueSort};
+use scheduling_framework::{Plugin, QueueSort, QueuedPodInfo};
 
 pub struct PrioritySort;
 
@@ -14,7 +13,8 @@ impl Plugin for PrioritySort {
 }
 
 impl QueueSort for PrioritySort {
-    fn rank(&self, pod: &PodInfo) -> i64 {
-        -i64::from(pod.priority)
+    fn less(&self, a: &QueuedPodInfo, b: &QueuedPodInfo) -> Result<bool, String> {
+        let (ours, theirs) = (a.pod_info.priority, b.pod_info.priority);
+        Ok(ours > theirs || ours == theirs && a.timestamp < b.timestamp)
     }
 }

@@ -17,7 +17,7 @@
 use crate::quantity;
 use component_base::duration::parse_duration;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{Plugin, QueueSort};
+use scheduling_framework::{Plugin, QueueSort, QueuedPodInfo};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -70,6 +70,16 @@ impl FinishTimeFairness {
         let shares = self.capacity.iter().map(|(name, amount)| pod.requests.get(name) as f64 / *amount as f64);
         (f64::from(self.users) * shares.fold(0.0, f64::max)).max(1.0)
     }
+
+    /// Returns the latest fair start in milliseconds since 1970.
+    fn latest_start_ms(&self, pod: &PodInfo) -> i64 {
+        let metadata = &pod.pod.metadata;
+        let arrival_ms = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond());
+        let run_for = metadata.annotations.as_ref().and_then(|all| all.get(RUN_FOR));
+        let duration_ms =
+            run_for.and_then(|text| parse_duration(text).ok()).map_or(0.0, |span| span.as_secs_f64() * 1e3);
+        arrival_ms.saturating_add((duration_ms * (self.parts(pod) - 1.0)).round() as i64)
+    }
 }
 
 impl Plugin for FinishTimeFairness {
@@ -79,14 +89,8 @@ impl Plugin for FinishTimeFairness {
 }
 
 impl QueueSort for FinishTimeFairness {
-    /// Returns the latest fair start in milliseconds since 1970.
-    fn rank(&self, pod: &PodInfo) -> i64 {
-        let metadata = &pod.pod.metadata;
-        let arrival_ms = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond());
-        let run_for = metadata.annotations.as_ref().and_then(|all| all.get(RUN_FOR));
-        let duration_ms =
-            run_for.and_then(|text| parse_duration(text).ok()).map_or(0.0, |span| span.as_secs_f64() * 1e3);
-        arrival_ms.saturating_add((duration_ms * (self.parts(pod) - 1.0)).round() as i64)
+    fn less(&self, a: &QueuedPodInfo, b: &QueuedPodInfo) -> Result<bool, String> {
+        Ok(self.latest_start_ms(&a.pod_info) < self.latest_start_ms(&b.pod_info))
     }
 }
 
@@ -109,22 +113,22 @@ mod tests {
     fn latest_fair_starts_worked_by_hand() {
         let args = FairnessArgs { users: 4, capacity: BTreeMap::from([("cpu".to_owned(), json!(32))]) };
         let plugin = FinishTimeFairness::new(args).unwrap();
-        let rank = |arrival: u32, cpu: &str, run_for: Option<&str>| {
+        let latest_start = |arrival: u32, cpu: &str, run_for: Option<&str>| {
             let mut pod = pod("a", cpu, json!({}));
             pod["metadata"]["creationTimestamp"] = json!(format!("1970-01-01T00:{arrival:02}:00Z"));
             pod["metadata"]["annotations"] = json!({RUN_FOR: run_for});
             if run_for.is_none() {
                 pod["metadata"]["annotations"] = json!({});
             }
-            plugin.rank(&info(pod)) / 60_000
+            plugin.latest_start_ms(&info(pod)) / 60_000
         };
-        let ranks = [
-            rank(0, "4", Some("10m")),
-            rank(0, "16", Some("10m")),
-            rank(0, "32", Some("2m")),
-            rank(5, "8", Some("1h")),
-            rank(8, "1", None),
+        let starts = [
+            latest_start(0, "4", Some("10m")),
+            latest_start(0, "16", Some("10m")),
+            latest_start(0, "32", Some("2m")),
+            latest_start(5, "8", Some("1h")),
+            latest_start(8, "1", None),
         ];
-        assert_eq!(ranks, [0, 10, 6, 5, 8]);
+        assert_eq!(starts, [0, 10, 6, 5, 8]);
     }
 }

@@ -42,7 +42,7 @@ pub struct Functions {
     pub filter: Option<LuaFunction>,
     pub score: Option<LuaFunction>,
     pub normalize: Option<LuaFunction>,
-    pub rank: Option<LuaFunction>,
+    pub less: Option<LuaFunction>,
 }
 
 impl Machine {
@@ -76,11 +76,11 @@ impl Machine {
             filter: function("filter")?,
             score: function("score")?,
             normalize: function("normalize")?,
-            rank: function("rank")?,
+            less: function("less")?,
         };
         match machine.functions {
-            Functions { filter: None, score: None, rank: None, .. } => {
-                return Err(format!("{shown}: defines none of the functions filter, score and rank"));
+            Functions { filter: None, score: None, less: None, .. } => {
+                return Err(format!("{shown}: defines none of the functions filter, score and less"));
             }
             Functions { score: None, normalize: Some(_), .. } => {
                 return Err(format!("{shown}: defines normalize, but no score"));
@@ -163,15 +163,14 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the pod's place in the queue: the lowest is first.
-    pub fn rank(&mut self, pod: &PodInfo) -> Result<i64, String> {
+    /// Returns true if the script puts pod `a` before pod `b` in the queue. Without the function, no pod is before another.
+    pub fn less(&mut self, a: &PodInfo, b: &PodInfo) -> Result<bool, String> {
         self.collect_if_due()?;
-        let Some(function) = self.functions.rank.clone() else { return Ok(0) };
-        let pod = self.pod(pod)?;
-        let rank = self.call(&function, pod)?;
-        match number(&rank).filter(|rank| !rank.is_nan()) {
-            Some(rank) => Ok(in_order(rank)),
-            None => Err(self.not_a_number("rank", &rank)),
+        let Some(function) = self.functions.less.clone() else { return Ok(false) };
+        let arguments = (self.pod(a)?, self.pod(b)?);
+        match self.call(&function, arguments)? {
+            LuaValue::Boolean(is_before) => Ok(is_before),
+            other => Err(format!("{}: less returned a {}, and not a boolean", self.shown, kind(&other))),
         }
     }
 
@@ -234,24 +233,4 @@ fn number(value: &LuaValue) -> Option<f64> {
 /// Returns the type of a value as a script names it.
 fn kind(value: &LuaValue) -> &'static str {
     if number(value).is_some() { "number" } else { value.type_name() }
-}
-
-/// Returns a whole number that is in the same order as the number.
-fn in_order(number: f64) -> i64 {
-    let bits = (number + 0.0).to_bits().cast_signed(); // adding zero makes -0 equal to 0
-    if bits < 0 { bits ^ i64::MAX } else { bits }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_order;
-
-    #[test]
-    fn ranks_keep_the_order_of_numbers() {
-        let numbers =
-            [f64::NEG_INFINITY, -1e300, -2.5, -1.0, -1e-300, 0.0, 1e-300, 0.5, 1.0, 2.0, 1e300, f64::INFINITY];
-        assert!(numbers.is_sorted_by_key(|number| in_order(*number)));
-        assert!(numbers.windows(2).all(|pair| in_order(pair[0]) < in_order(pair[1])));
-        assert_eq!(in_order(-0.0), in_order(0.0));
-    }
 }

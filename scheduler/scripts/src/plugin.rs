@@ -9,7 +9,8 @@ use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::ScriptArgs;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, Points, PreFilter, PreFilterResult, QueueSort, Rejection, Reserve, Score,
+    ClusterEvent, CycleState, Filter, Plugin, Points, PreFilter, PreFilterResult, QueueSort, QueuedPodInfo, Rejection,
+    Reserve, Score,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -51,7 +52,7 @@ impl Script {
         if functions.score.is_some() {
             points = points.score(&plugin).reserve(&plugin);
         }
-        if functions.rank.is_some() {
+        if functions.less.is_some() {
             points = points.queue_sort(&plugin);
         }
         points
@@ -95,7 +96,7 @@ impl Plugin for Script {
 }
 
 impl PreFilter for Script {
-    /// Rejects a pod whose rank fails. It is the last in the queue until then.
+    /// Rejects a pod that the script cannot compare, even with itself. It is behind all others in the queue until then.
     fn pre_filter(
         &self,
         state: &mut CycleState,
@@ -105,7 +106,7 @@ impl PreFilter for Script {
         state.write(self.name, Failure::default());
         let mut machine = self.machine.lock();
         machine.retain(snapshot);
-        match machine.rank(pod) {
+        match machine.less(pod, pod) {
             Ok(_) => Ok(PreFilterResult::AllNodes),
             Err(message) => Err(self.fail(state, pod, message)),
         }
@@ -158,7 +159,7 @@ impl Reserve for Script {
 }
 
 impl QueueSort for Script {
-    fn rank(&self, pod: &PodInfo) -> i64 {
-        self.machine.lock().rank(pod).unwrap_or(i64::MAX)
+    fn less(&self, a: &QueuedPodInfo, b: &QueuedPodInfo) -> Result<bool, String> {
+        self.machine.lock().less(&a.pod_info, &b.pod_info)
     }
 }

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::machine::Machine;
+use component_base::env::Env;
 use scheduler_plugins::fixture::{Objects, TestCluster, info, node, pod, registry};
-use scheduling_framework::CycleState;
 use scheduling_framework::assembly::assemble;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::script::ScriptLimits;
 use scheduling_framework::configuration::profile::ProfileConfiguration;
 use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{CycleState, QueuedPodInfo};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -129,7 +130,7 @@ fn a_call_that_fails_names_the_line() {
 }
 
 #[test]
-fn scores_and_ranks_are_numbers_in_their_range() {
+fn scores_are_numbers_in_their_range() {
     let score = |expression: &str| {
         machine(&format!("function score(pod, node) return {expression} end")).score(&a_pod(), &one_node())
     };
@@ -147,10 +148,24 @@ fn scores_and_ranks_are_numbers_in_their_range() {
     ] {
         assert_eq!(score(expression), expected.map_err(str::to_owned), "{expression}");
     }
-    let rank = |expression: &str| machine(&format!("function rank(pod) return {expression} end")).rank(&a_pod());
-    assert!(rank("-pod.priority") < rank("-pod.priority + 0.5"));
-    assert_eq!(rank("0/0"), Err("p.luau: rank returned NaN, and not a number".to_owned()));
-    assert_eq!(rank("pod.node.x"), Err("p.luau:1: attempt to index nil with 'x'".to_owned()));
+}
+
+#[test]
+fn a_script_compares_two_pods() {
+    let less = |statement: &str| {
+        let (small, large) = (info(pod("a", "1", json!({}))), info(pod("b", "2", json!({"priority": 3}))));
+        machine(&format!("function less(a, b) {statement} end")).less(&small, &large)
+    };
+    for (statement, expected) in [
+        ("return a.requests.cpu < b.requests.cpu", Ok(true)),
+        ("return a.priority > b.priority", Ok(false)),
+        ("return", Err("p.luau: less returned a nil, and not a boolean")),
+        ("return 1", Err("p.luau: less returned a number, and not a boolean")),
+        ("return a.node.x < 1", Err("p.luau:1: attempt to index nil with 'x'")),
+        ("while a.name ~= b.name do end return true", Err("p.luau:1: took more than 10000 steps")),
+    ] {
+        assert_eq!(less(statement), expected.map_err(str::to_owned), "{statement}");
+    }
 }
 
 #[test]
@@ -196,9 +211,9 @@ fn a_bad_script_is_refused_with_line_and_column() {
         ("local x = pod.labels.app", "p.luau:1: attempt to index nil with 'labels'"),
         ("while true do end", "p.luau:1: took more than 10000 steps"),
         ("score = 5", "p.luau: score is a number, and not a function"),
-        ("function normalize() end function rank() end", "p.luau: defines normalize, but no score"),
-        ("function scores() end", "p.luau: defines none of the functions filter, score and rank"),
-        ("", "p.luau: defines none of the functions filter, score and rank"),
+        ("function normalize() end function less() end", "p.luau: defines normalize, but no score"),
+        ("function scores() end", "p.luau: defines none of the functions filter, score and less"),
+        ("", "p.luau: defines none of the functions filter, score and less"),
     ] {
         assert_eq!(load_error(source), expected, "{source}");
     }
@@ -253,6 +268,15 @@ fn two_runs_are_equal() {
     assert_eq!(run(), run());
 }
 
+fn queued(cpu: &str, priority: i32) -> QueuedPodInfo {
+    QueuedPodInfo {
+        pod_info: info(pod("web-1", cpu, json!({"priority": priority}))),
+        timestamp: Env::simulated(1).now(),
+        attempts: 0,
+        initial_attempt_timestamp: None,
+    }
+}
+
 fn profile(script: &Value, sorts: bool) -> Result<ProfileConfiguration, Vec<String>> {
     let mut plugins = json!({"multiPoint": {"enabled": [{"name": "Script", "weight": 100}]}});
     if sorts {
@@ -273,7 +297,7 @@ fn profile(script: &Value, sorts: bool) -> Result<ProfileConfiguration, Vec<Stri
 fn cluster(source: &str) -> TestCluster {
     let mut registry = registry(Objects::default());
     register(&mut registry);
-    let configuration = profile(&json!({"source": source}), source.contains("rank")).unwrap();
+    let configuration = profile(&json!({"source": source}), source.contains("less")).unwrap();
     let nodes = ["a", "b", "c"].map(|name| node(name, name, json!({})));
     TestCluster::with(assemble(&configuration, &registry).unwrap(), nodes)
 }
@@ -304,13 +328,12 @@ fn a_failed_score_is_a_rejection_before_the_binding() {
 
 #[test]
 fn a_script_orders_the_queue() {
-    let mut cluster = cluster("function rank(pod) return pod.requests.cpu end");
+    let mut cluster = cluster("function less(a, b) return a.requests.cpu < b.requests.cpu end");
     let sort = cluster.profile.queue_sort.clone().unwrap();
-    let rank = |cpu: &str| sort.rank(&info(pod("web-1", cpu, json!({}))));
-    assert!(rank("100m") < rank("1") && rank("1") < rank("2500m"));
+    let less = |a: &str, b: &str| sort.less(&queued(a, 0), &queued(b, 0));
+    assert_eq!([less("100m", "1"), less("1", "100m"), less("1", "1")], [Ok(true), Ok(false), Ok(false)]);
     assert!(cluster.schedule(pod("web-1", "1", json!({}))).starts_with("web-1 -> "));
-    let mut fails = self::cluster("function rank(pod) return pod.x.y end");
-    assert_eq!(fails.profile.queue_sort.as_ref().map(|sort| sort.rank(&a_pod())), Some(i64::MAX));
+    let mut fails = self::cluster("function less(a, b) return a.x.y end");
     let error = "web-1: 0/3 nodes are available: source:1: attempt to index nil with 'y'.";
     assert_eq!(fails.schedule(pod("web-1", "1", json!({}))), error);
 }
@@ -389,6 +412,6 @@ fn the_example_policies_do_what_they_say() {
     assert_eq!(emptiest.schedule(pod("next", "1", json!({}))), "next -> b");
 
     let first = example("small-first").profile.queue_sort.unwrap();
-    let rank = |priority: i32, cpu: &str| first.rank(&info(pod("p", cpu, json!({"priority": priority}))));
-    assert!(rank(5, "3") < rank(0, "1") && rank(0, "1") < rank(0, "2"));
+    let less = |a: (&str, i32), b: (&str, i32)| first.less(&queued(a.0, a.1), &queued(b.0, b.1)).unwrap();
+    assert!(less(("3", 5), ("1", 0)) && less(("1", 0), ("2", 0)) && !less(("1", 0), ("3", 5)));
 }

@@ -14,13 +14,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Most pods whose tables are kept between calls: some MiB at most, beside the 16 MiB of garbage that a machine lets lie.
+const MAX_PODS: usize = 1024;
+
 /// The tables that a state has now.
 #[derive(Debug)]
 pub struct Values {
     /// True if nodes have the field `pods`. Those of 100,000 pods are made only for a script that names it.
     with_pods: bool,
     nodes: BTreeMap<String, NodeValue>,
+    /// The pod of the last call.
     pod: Option<(Arc<Pod>, LuaTable)>,
+    /// Pods of the last calls, by uid. A search in the queue compares the same few pods again and again.
+    pods: BTreeMap<String, (Arc<Pod>, LuaTable)>,
     /// Memory of the tables of nodes that were not made before. Those that replace others take as much as becomes garbage.
     pub live_bytes: usize,
 }
@@ -37,7 +43,7 @@ struct NodeValue {
 
 impl Values {
     pub fn new(with_pods: bool) -> Self {
-        Self { with_pods, nodes: BTreeMap::new(), pod: None, live_bytes: 0 }
+        Self { with_pods, nodes: BTreeMap::new(), pod: None, pods: BTreeMap::new(), live_bytes: 0 }
     }
 
     pub fn clear(&mut self) {
@@ -57,8 +63,20 @@ impl Values {
         {
             return Ok(table.clone());
         }
-        let table = pod_table(lua, info)?;
-        self.pod = Some((info.pod.clone(), table.clone()));
+        let known = self.pods.get(info.uid()).filter(|(pod, _)| Arc::ptr_eq(pod, &info.pod));
+        let made = match known {
+            Some(known) => known.clone(),
+            None => {
+                let made = (info.pod.clone(), pod_table(lua, info)?);
+                if self.pods.len() >= MAX_PODS {
+                    self.pods.clear();
+                }
+                self.pods.insert(info.uid().to_owned(), made.clone());
+                made
+            }
+        };
+        let table = made.1.clone();
+        self.pod = Some(made);
         Ok(table)
     }
 

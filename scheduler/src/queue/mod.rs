@@ -14,15 +14,19 @@
 //! After an error the back-off is always completed, because a quick retry would probably meet the same error.
 
 pub mod history;
+mod order;
+mod sorted_pods;
 pub mod preempting;
 pub mod shared;
 
 use crate::metrics::queue::QueueMetrics;
 use history::Trail;
+use order::Order;
 use preempting::PREEMPTION;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::rejection::code;
-use scheduling_framework::{ClusterEvent, Nominated, Profiles, Rejection};
+use scheduling_framework::{ClusterEvent, Nominated, Profiles, QueuedPodInfo, Rejection};
+use sorted_pods::SortedPods;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,17 +90,28 @@ impl QueuedPod {
         let doublings = failures.checked_sub(1)?.min(31);
         Some(self.since + profiles.initial_backoff.saturating_mul(2_u32.pow(doublings)).min(profiles.max_backoff))
     }
+
+    /// Returns what a QueueSort plugin may compare.
+    fn to_compare(&self) -> QueuedPodInfo {
+        QueuedPodInfo {
+            pod_info: self.info.clone(),
+            timestamp: self.since,
+            attempts: self.attempts,
+            initial_attempt_timestamp: self.first_attempt,
+        }
+    }
 }
 
-/// The order of the active queue: the rank of the QueueSort plugin, then time, then arrival.
-type ActiveKey = (i64, Instant, u64);
-/// The order of a back-off queue: the window in which back-off ends, then the order of the active queue.
-type BackoffKey = (u64, ActiveKey);
+/// The pods of a back-off queue: by the window in which back-off ends, then in the order of the active queue.
+type BackoffQueue = BTreeMap<u64, SortedPods>;
+/// The place in a back-off queue: the window, and the number of the arrival.
+type BackoffKey = (u64, u64);
 
-/// The part of the queue that holds a pod, and its order there.
+/// The part of the queue that holds a pod, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum QueuePosition {
-    Active(ActiveKey),
+    /// With the number of the arrival.
+    Active(u64),
     Backoff(BackoffKey),
     /// Back-off after an error.
     ErrorBackoff(BackoffKey),
@@ -110,9 +125,10 @@ pub struct SchedulingQueue {
     profiles: Arc<Profiles>,
     /// Beginning of the first back-off window.
     epoch: Instant,
-    active: BTreeMap<ActiveKey, String>,
-    backoff: BTreeMap<BackoffKey, String>,
-    error_backoff: BTreeMap<BackoffKey, String>,
+    order: Order,
+    active: SortedPods,
+    backoff: BackoffQueue,
+    error_backoff: BackoffQueue,
     unschedulable: BTreeMap<(Instant, u64), String>,
     /// Pods that a PreEnqueue plugin rejects.
     gated: BTreeMap<u64, String>,
@@ -138,9 +154,10 @@ pub struct SchedulingQueue {
 impl SchedulingQueue {
     pub fn new(profiles: Arc<Profiles>, now: Instant) -> Self {
         Self {
+            order: Order::new(profiles.queue_sort().cloned()),
             profiles,
             epoch: now,
-            active: BTreeMap::new(),
+            active: SortedPods::default(),
             backoff: BTreeMap::new(),
             error_backoff: BTreeMap::new(),
             unschedulable: BTreeMap::new(),
@@ -207,7 +224,8 @@ impl SchedulingQueue {
     pub fn pop(&mut self, now: Instant) -> Option<QueuedPod> {
         self.flush(now);
         loop {
-            let uid = self.active.values().next().or_else(|| self.backoff.values().next())?.clone();
+            let in_backoff = || self.backoff.values().next().and_then(SortedPods::first);
+            let uid = self.active.first().or_else(in_backoff)?.to_owned();
             let (mut queued, position) = self.take(&uid)?;
             if self.in_flight.contains_key(&uid) {
                 continue; // the pod was added again during its cycle
@@ -307,14 +325,14 @@ impl SchedulingQueue {
     /// Replaces the profiles. Every pod is judged again, because another profile may have another order, and may schedule
     /// what the former one could not. Pods without a profile are dropped.
     pub fn reconfigure(&mut self, profiles: Arc<Profiles>, now: Instant) {
-        self.profiles = profiles;
         let uids: Vec<String> = self.pods.keys().cloned().collect();
-        for uid in uids {
-            match self.take(&uid) {
-                Some((queued, _)) if self.profiles.of(&queued.info.pod).is_some() => {
-                    self.requeue(queued.after(history::FORCED), now);
-                }
-                _ => self.nominated.remove(&uid),
+        let all: Vec<QueuedPod> = uids.iter().filter_map(|uid| self.take(uid)).map(|(queued, _)| queued).collect();
+        self.order = Order::new(profiles.queue_sort().cloned());
+        self.profiles = profiles;
+        for queued in all {
+            match self.profiles.of(&queued.info.pod) {
+                Some(_) => self.requeue(queued.after(history::FORCED), now),
+                None => self.nominated.remove(queued.info.uid()),
             }
         }
     }
@@ -332,14 +350,14 @@ impl SchedulingQueue {
     /// Returns the time at which `pop` may have a pod without a further event.
     pub fn next_due(&self) -> Option<Instant> {
         let window_end = |window: u64| self.epoch + Duration::from_secs((window + 1) * BACK_OFF_WINDOW_S);
-        let error = self.error_backoff.first_key_value().map(|((window, _), _)| window_end(*window));
+        let error = self.error_backoff.first_key_value().map(|(window, _)| window_end(*window));
         let unschedulable = self.unschedulable.first_key_value().map(|((since, _), _)| *since + MAX_IN_UNSCHEDULABLE);
         [error, unschedulable].into_iter().flatten().min()
     }
 
     /// Returns the numbers of active, backed-off, unschedulable and gated pods.
     pub fn lengths(&self) -> [usize; 4] {
-        let backoff = self.backoff.len() + self.error_backoff.len();
+        let backoff = self.backoff.values().chain(self.error_backoff.values()).map(SortedPods::len).sum();
         [self.active.len(), backoff, self.unschedulable.len(), self.gated.len()]
     }
 
@@ -363,8 +381,8 @@ impl SchedulingQueue {
     /// Moves pods to the active queue whose back-off or time in the unschedulable queue is over.
     fn flush(&mut self, now: Instant) {
         let present = self.window(now);
-        let over = |queue: &BTreeMap<BackoffKey, String>| {
-            queue.first_key_value().filter(|((window, _), _)| *window < present).map(|(_, uid)| uid.clone())
+        let over = |queue: &BackoffQueue| {
+            queue.first_key_value().filter(|(window, _)| **window < present)?.1.first().map(str::to_owned)
         };
         while let Some(uid) = over(&self.backoff).or_else(|| over(&self.error_backoff)) {
             if let Some((queued, _)) = self.take(&uid) {
@@ -417,24 +435,19 @@ impl SchedulingQueue {
         None
     }
 
-    fn active_key(&mut self, queued: &QueuedPod) -> ActiveKey {
-        let rank = self.profiles.rank(&queued.info);
-        (rank, queued.since, self.next_arrival())
-    }
-
     fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
     }
 
     fn put_in_active(&mut self, queued: QueuedPod) {
-        let key = self.active_key(&queued);
-        self.put(queued, QueuePosition::Active(key));
+        let position = QueuePosition::Active(self.next_arrival());
+        self.put(queued, position);
     }
 
     fn put_in_backoff(&mut self, queued: QueuedPod, window: u64) {
         let Some(queued) = self.run_pre_enqueue(queued) else { return };
-        let key = (window, self.active_key(&queued));
+        let key = (window, self.next_arrival());
         let position =
             if queued.rejected_by.is_empty() { QueuePosition::ErrorBackoff(key) } else { QueuePosition::Backoff(key) };
         self.put(queued, position);
@@ -449,9 +462,13 @@ impl SchedulingQueue {
     fn put_back(&mut self, queued: QueuedPod, position: QueuePosition) {
         let uid = queued.info.uid().to_owned();
         match position {
-            QueuePosition::Active(key) => drop(self.active.insert(key, uid.clone())),
-            QueuePosition::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
-            QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
+            QueuePosition::Active(arrival) => self.active.insert(&self.order, queued.to_compare(), arrival),
+            QueuePosition::Backoff((window, arrival)) => {
+                self.backoff.entry(window).or_default().insert(&self.order, queued.to_compare(), arrival);
+            }
+            QueuePosition::ErrorBackoff((window, arrival)) => {
+                self.error_backoff.entry(window).or_default().insert(&self.order, queued.to_compare(), arrival);
+            }
             QueuePosition::Unschedulable(key) => drop(self.unschedulable.insert(key, uid.clone())),
             QueuePosition::Gated(key) => drop(self.gated.insert(key, uid.clone())),
         }
@@ -461,13 +478,22 @@ impl SchedulingQueue {
     fn take(&mut self, uid: &str) -> Option<(QueuedPod, QueuePosition)> {
         let (queued, position) = self.pods.remove(uid)?;
         match position {
-            QueuePosition::Active(key) => drop(self.active.remove(&key)),
-            QueuePosition::Backoff(key) => drop(self.backoff.remove(&key)),
-            QueuePosition::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
+            QueuePosition::Active(arrival) => self.active.remove(arrival),
+            QueuePosition::Backoff(key) => remove(&mut self.backoff, key),
+            QueuePosition::ErrorBackoff(key) => remove(&mut self.error_backoff, key),
             QueuePosition::Unschedulable(key) => drop(self.unschedulable.remove(&key)),
             QueuePosition::Gated(key) => drop(self.gated.remove(&key)),
         }
         Some((queued, position))
+    }
+}
+
+fn remove(queue: &mut BackoffQueue, (window, arrival): BackoffKey) {
+    if let Some(pods) = queue.get_mut(&window) {
+        pods.remove(arrival);
+        if pods.is_empty() {
+            queue.remove(&window);
+        }
     }
 }
 

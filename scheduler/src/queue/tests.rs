@@ -97,7 +97,7 @@ async fn back_off_ends_by_the_second_and_then_the_highest_priority_is_first() {
     }
     test.event(new_node(), 1);
     assert_eq!(test.queue.lengths(), [0, 3, 0, 0]);
-    // All back-offs are over, so that rank alone decides. At 2, only that of `early` is.
+    // All back-offs are over, so that the priority alone decides. At 2, only that of `early` is.
     test.add("new", 0, 2);
     assert_eq!([2, 2, 2, 2].map(|s| test.name(s)), ["early", "new", "vip", "late"]);
 }
