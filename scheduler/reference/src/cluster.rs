@@ -46,6 +46,8 @@ pub struct Cluster {
     pub nodes: BTreeMap<String, Arc<Node>>,
     /// Pods by the name of their node, which may not exist, and then by uid.
     pub pods: BTreeMap<String, BTreeMap<String, Arc<Pod>>>,
+    /// Name of the node of each pod, by uid. `place` and `remove` keep it.
+    pub node_names: BTreeMap<String, String>,
     /// Pods that preemption has nominated to a node, by the node's name and then by uid. They are in no node yet.
     pub nominated: BTreeMap<String, BTreeMap<String, Arc<Pod>>>,
     pub workloads: Arc<Workloads>,
@@ -58,11 +60,18 @@ impl Cluster {
     /// Puts a pod on a node, and removes it from the node where it was.
     pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
         self.remove(pod.uid());
+        self.node_names.insert(pod.uid().to_owned(), node.to_owned());
         self.pods.entry(node.to_owned()).or_default().insert(pod.uid().to_owned(), pod);
     }
 
     pub fn remove(&mut self, uid: &str) {
-        self.pods.retain(|_, pods| pods.remove(uid).is_none() || !pods.is_empty());
+        let Some(node) = self.node_names.remove(uid) else { return };
+        if let Some(pods) = self.pods.get_mut(&node) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.pods.remove(&node);
+            }
+        }
     }
 
     pub fn set_node(&mut self, node: Arc<Node>) {

@@ -48,12 +48,37 @@ struct Wanted<'a> {
 pub struct World<'a> {
     classes: &'a [Arc<DeviceClass>],
     known: Vec<Known<'a>>,
-    /// All devices of these pools, for the counters that they use up.
+    /// All devices that use up counters, be they in reach or not.
     published: Vec<Known<'a>>,
     /// Free counters by pool, set and name, without what is allocated.
     counters: BTreeMap<(String, String, String, String), Quantity>,
     has_unusable_pool: bool,
-    claims: &'a [Arc<ResourceClaim>],
+    /// What claims have of each device, by driver, pool and name.
+    taken: BTreeMap<(&'a str, &'a str, &'a str), Taken>,
+}
+
+/// What claims have of a device.
+#[derive(Default)]
+struct Taken {
+    /// True if a claim has it alone.
+    is_exclusive: bool,
+    /// The consumed capacity of shares; `None` without any.
+    shared: Option<BTreeMap<String, Quantity>>,
+}
+
+fn taken(claims: &[Arc<ResourceClaim>]) -> BTreeMap<(&str, &str, &str), Taken> {
+    let mut all: BTreeMap<_, Taken> = BTreeMap::new();
+    for result in claims.iter().flat_map(|claim| devices(claim)).filter(|it| it.admin_access != Some(true)) {
+        let taken = all.entry((&*result.driver, &*result.pool, &*result.device)).or_default();
+        taken.is_exclusive |= result.share_id.is_none();
+        if result.share_id.is_some() {
+            let sums = taken.shared.get_or_insert_default();
+            for (name, more) in result.consumed_capacity.iter().flatten() {
+                *sums.entry(name.clone()).or_insert(Quantity::ZERO) += amount(more);
+            }
+        }
+    }
+    all
 }
 
 fn amount(text: &WireQuantity) -> Quantity {
@@ -91,7 +116,7 @@ impl<'a> World<'a> {
             published: Vec::new(),
             counters: BTreeMap::new(),
             has_unusable_pool: false,
-            claims: &cluster.devices.claims,
+            taken: taken(&cluster.devices.claims),
         };
         let mut last = Vec::new();
         for slices in pools.into_values() {
@@ -118,7 +143,9 @@ impl<'a> World<'a> {
                     }
                 }
             }
-            world.published.extend(devices.iter().map(|(slice, device)| Known { slice, device }));
+            let consuming =
+                devices.iter().filter(|(_, it)| it.consumes_counters.as_ref().is_some_and(|all| !all.is_empty()));
+            world.published.extend(consuming.map(|(slice, device)| Known { slice, device }));
             // Devices that need a preparation come last.
             let waits = |it: &Known<'_>| it.device.binding_conditions.as_ref().is_some_and(|all| !all.is_empty());
             if reached.iter().any(waits) { last.extend(reached) } else { world.known.extend(reached) }
@@ -186,21 +213,8 @@ impl<'a> World<'a> {
 
     /// Returns what other claims have of a device: whether one has it alone, and the consumed capacity of shares.
     fn others(&self, known: &Known<'_>) -> (bool, Option<BTreeMap<String, Quantity>>) {
-        let (mut is_exclusive, mut shared) = (false, None);
-        for result in self.claims.iter().flat_map(|claim| devices(claim)).filter(|it| it.admin_access != Some(true)) {
-            let name = (&result.driver, &result.pool, &result.device);
-            if name != (&known.slice.driver, &known.slice.pool.name, &known.device.name) {
-                continue;
-            }
-            is_exclusive |= result.share_id.is_none();
-            if result.share_id.is_some() {
-                let sums: &mut BTreeMap<String, Quantity> = shared.get_or_insert_default();
-                for (name, more) in result.consumed_capacity.iter().flatten() {
-                    *sums.entry(name.clone()).or_insert(Quantity::ZERO) += amount(more);
-                }
-            }
-        }
-        (is_exclusive, shared)
+        let name = (&*known.slice.driver, &*known.slice.pool.name, &*known.device.name);
+        self.taken.get(&name).map_or((false, None), |taken| (taken.is_exclusive, taken.shared.clone()))
     }
 
     fn keeps_all_rules(&self, claims: &[&ResourceClaim], wanted: &[Vec<Wanted<'_>>], chosen: &[Choice]) -> bool {
