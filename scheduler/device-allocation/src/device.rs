@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the Device of k8s.io/dynamic-resource-allocation/api.
 
+use crate::selector_verdicts::SelectorVerdicts;
 use cel::Value;
 use proto::kinds::api::resource::v1::{self, CapacityRequestPolicy, ResourceSlice, ResourceSliceSpec};
 use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
@@ -45,6 +46,8 @@ pub struct Device {
     pub id: DeviceId,
     /// The value of the variable `device` in expressions.
     pub value: Value,
+    /// Whether expressions match it.
+    pub verdicts: SelectorVerdicts,
     pub capacity: BTreeMap<String, Capacity>,
     /// The counters that the device uses up while it is allocated.
     pub consumes: CounterSets,
@@ -68,6 +71,7 @@ impl Device {
                 Arc::new(Self {
                     id: DeviceId { device: device.name.as_str().into(), ..pool.clone() },
                     value: cel::device::value(&pool.driver, device),
+                    verdicts: SelectorVerdicts::default(),
                     capacity: capacity.collect(),
                     consumes: consumed.map(|set| (set.counter_set.clone(), counters(&set.counters))).collect(),
                     slice: slice.clone(),

@@ -11,6 +11,7 @@
 //! ```
 
 // What there is.
+mod selector_verdicts;
 mod device;
 mod slices;
 mod pool;

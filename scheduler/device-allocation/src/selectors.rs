@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/dynamic-resource-allocation/cel.Cache.
 
 use crate::device::Device;
+use crate::selector_verdicts::Compiled;
 use cel::device::DeviceExpression;
 use parking_lot::Mutex;
 use proto::kinds::api::resource::v1::DeviceSelector;
@@ -11,8 +12,6 @@ use std::sync::Arc;
 
 /// Number of compiled expressions that are kept. A cluster has a few classes, and its claims are made from templates.
 const MAX_EXPRESSIONS: usize = 256;
-
-type Compiled = Arc<Result<DeviceExpression, String>>;
 
 #[derive(Debug, Default)]
 pub struct Selectors(Mutex<BTreeMap<String, Compiled>>);
@@ -50,7 +49,7 @@ impl Selectors {
                 .as_ref()
                 .as_ref()
                 .map_err(|why| format!("{}: selector #{number}: CEL compile error: {why}", owner()))?;
-            let matches = expression.matches(&device.value).map_err(|why| {
+            let matches = device.verdicts.of(&compiled, || expression.matches(&device.value)).map_err(|why| {
                 format!("{}: selector #{number} on device {}: CEL runtime error: {why}", owner(), device.id)
             })?;
             if !matches {
