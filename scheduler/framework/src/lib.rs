@@ -28,6 +28,8 @@ pub mod diagnosis;
 pub mod event;
 pub mod nominated;
 pub mod per_shape;
+pub mod simulation;
+pub mod simulation_basis;
 pub mod kept_candidates;
 pub mod nominated_verdicts;
 pub mod verdicts;
@@ -80,6 +82,7 @@ pub use waiting_pods::WaitingPods;
 use crate::cache::{NodeInfo, NodeRow, Snapshot};
 use crate::node_judge::FilterByNumber;
 use crate::pod_info::PodInfo;
+use crate::simulation_basis::SimulationBasis;
 use async_trait::async_trait;
 use client::Action;
 use std::collections::BTreeSet;
@@ -147,6 +150,23 @@ pub trait Filter: Plugin {
     /// look at the node itself.
     fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, _row: &NodeRow) -> bool {
         false
+    }
+
+    /// Returns false if the verdict is the same whatever pods are on the node. Then preemption asks once for a node.
+    fn reads_pods(&self) -> bool {
+        true
+    }
+
+    /// Returns what the verdict depends on besides what `is_local` allows: numbers for each node that tell whether two verdicts there
+    /// are equal, also while pods of this node alone come and go. Then what preemption finds on a node is kept while they stay.
+    /// `None` if that is not known.
+    fn basis<'a>(
+        &'a self,
+        _state: &'a CycleState,
+        _pod: &'a PodInfo,
+        _snapshot: &'a Snapshot,
+    ) -> Option<SimulationBasis<'a>> {
+        None
     }
 
     /// Returns the filter for the nodes of the snapshot by their numbers, with its data read once for all of them. `None`

@@ -12,10 +12,10 @@ use proto::meta::label_selector;
 use proto::meta::selector::Selector;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::args::DefaultPreemptionArgs;
-use scheduling_framework::cycle;
-use scheduling_framework::node_judge::all_are_local;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::preemption::{self, Candidate, importance};
+use scheduling_framework::preemption::{self, Candidate, by_importance};
+use scheduling_framework::simulation::Simulation;
+use scheduling_framework::simulation_basis::Bases;
 use scheduling_framework::{
     Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Preemption, Rejection,
     Rejections,
@@ -128,7 +128,7 @@ impl DefaultPreemption {
         failed: &FailedCycle<'_>,
         start: impl FnOnce(usize) -> usize,
     ) -> (Vec<Arc<Candidate>>, Rejections) {
-        let FailedCycle { profile, state, pod, snapshot, diagnosis, nominated } = failed;
+        let FailedCycle { profile, pod, snapshot, diagnosis, nominated, .. } = failed;
         let nodes = diagnosis.resolvable(snapshot.nodes().len());
         let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), Rejections::default());
         if nodes.is_empty() {
@@ -140,18 +140,25 @@ impl DefaultPreemption {
         let own_nominated = nominated.node_of(pod.uid()).and_then(|name| snapshot.index_of(name));
         let mut kept = profile.kept.take(pod);
         let kept_candidates = kept.candidates();
-        kept_candidates.prepare(failed, budgets.iter().map(|budget| budget.object.clone()).collect());
-        let is_kept = all_are_local(profile, state);
+        let (simulation, bases, mut basis) = (Simulation::new(failed), Bases::of(failed), Vec::new());
+        if let Some(bases) = &bases {
+            kept_candidates.prepare(failed, budgets.iter().map(|budget| budget.object.clone()).collect(), bases);
+        }
         let offset = start(nodes.len()).min(nodes.len());
         for node in nodes[offset..].iter().chain(&nodes[..offset]).copied() {
             if !snapshot.has_lower_priority(node, pod.priority) {
                 rejections.push(node, &no_victims);
                 continue;
             }
-            let simulate = || victims_on(failed, &snapshot.nodes()[node], &budgets).map(Arc::new).map_err(Arc::new);
-            let simulated = match is_kept && own_nominated != Some(node) {
-                true => kept_candidates.of(failed, node, nominations.get(&node).copied().unwrap_or(0), simulate),
-                false => simulate(),
+            let info = &snapshot.nodes()[node];
+            let simulate = || victims_on(&simulation, pod, info, &budgets).map(Arc::new).map_err(Arc::new);
+            let simulated = match bases.as_ref().filter(|_| own_nominated != Some(node)) {
+                Some(bases) => {
+                    let version = nominations.get(&node).copied();
+                    bases.read(node, version.is_none(), &mut basis);
+                    kept_candidates.of(failed, node, version.unwrap_or(0), &basis, simulate)
+                }
+                None => simulate(),
             };
             match simulated {
                 Ok(candidate) if candidate.violations == 0 => non_violating.push(candidate),
@@ -182,26 +189,25 @@ impl DefaultPreemption {
 
 /// Removes all pods of lower priority from a copy of the node. Then adds them again while the pod fits, those of the
 /// highest priority first. The rest are the victims.
-fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
-    let FailedCycle { profile, pod, nominated, .. } = failed;
+fn victims_on(
+    simulation: &Simulation<'_>,
+    pod: &PodInfo,
+    node: &NodeInfo,
+    budgets: &[Budget],
+) -> Result<Candidate, Rejection> {
     let mut lower: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
-    let (mut simulated, mut state) = (node.clone(), failed.state.clone());
-    for other in &lower {
-        simulated.remove_pod(other.uid());
-        profile.run_remove_pod(&mut state, pod, other, &simulated);
-    }
-    cycle::passes_filters(profile, &state, pod, &simulated, nominated)?;
+    let mut simulated = simulation.begin(node);
+    lower.iter().for_each(|other| simulated.remove(other));
+    simulated.judge()?;
 
-    lower.sort_by_cached_key(|other| importance(other));
+    lower.sort_by(|a, b| by_importance(a, b));
     let (protected, unprotected) = split_by_budget(lower, budgets);
     let (mut victims, mut violations) = (Vec::new(), 0);
     for (others, is_protected) in [(protected, true), (unprotected, false)] {
         for other in others {
-            simulated.add_pod(other.clone());
-            profile.run_add_pod(&mut state, pod, &other, &simulated);
-            if cycle::passes_filters(profile, &state, pod, &simulated, nominated).is_err() {
-                simulated.remove_pod(other.uid());
-                profile.run_remove_pod(&mut state, pod, &other, &simulated);
+            simulated.add(&other);
+            if !simulated.still_fits() {
+                simulated.remove(&other);
                 violations += usize::from(is_protected);
                 victims.push(other);
             }
@@ -211,14 +217,14 @@ fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> 
         let reason = format!("expected at least one victim pod on node {:?}", node.name());
         return Err(Rejection::unschedulable(NAME, reason));
     }
-    victims.sort_by_cached_key(|victim| importance(victim));
+    victims.sort_by(|a, b| by_importance(a, b));
     Ok(Candidate::new(node.name().to_owned(), victims, violations))
 }
 
 /// Splits pods into those whose eviction violates a budget, and the others.
 pub(crate) fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
-    let status = |budget: &Budget| budget.object.status.clone().unwrap_or_default();
-    let mut allowed: Vec<i32> = budgets.iter().map(|b| status(b).disruptions_allowed.unwrap_or(0)).collect();
+    let allowed = |budget: &Budget| budget.object.status.as_ref()?.disruptions_allowed;
+    let mut allowed: Vec<i32> = budgets.iter().map(|budget| allowed(budget).unwrap_or(0)).collect();
     pods.into_iter().partition(|pod| {
         let mut is_protected = false;
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {
@@ -226,8 +232,8 @@ pub(crate) fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (V
                 && !pod.labels().is_empty()
                 && budget.selector.matches(pod.labels());
             // `disruptionsAllowed` already includes the pods that are listed as disrupted.
-            let is_counted = || status(budget).disrupted_pods.is_some_and(|pods| pods.contains_key(pod.pod.name()));
-            if protects && !is_counted() {
+            let disrupted = budget.object.status.as_ref().and_then(|it| it.disrupted_pods.as_ref());
+            if protects && !disrupted.is_some_and(|pods| pods.contains_key(pod.pod.name())) {
                 *allowed -= 1;
                 is_protected |= *allowed < 0;
             }

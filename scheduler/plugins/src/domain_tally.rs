@@ -173,6 +173,21 @@ impl<G: PartialEq + Copy> DomainTally<G> {
             })
     }
 
+    /// Returns the sums of a group, each with its number for `of_others`.
+    pub fn numbered(&self, group: G) -> impl Iterator<Item = (usize, &DomainSums<G>)> {
+        self.sums.iter().enumerate().filter(move |(_, sums)| sums.group == group)
+    }
+
+    /// Returns what a node contributes to sums.
+    pub fn of_itself(&self, sums: usize, node: usize) -> i64 {
+        self.contributions[node].iter().find(|one| one.sums == sums).map_or(0, |one| one.amount)
+    }
+
+    /// Returns what the other nodes of the node's domain contribute to sums.
+    pub fn of_others(&self, sums: usize, node: usize) -> i64 {
+        self.sums[sums].of_node(node) - self.of_itself(sums, node)
+    }
+
     /// Returns the number of counted domains and the least of their sums, with what is simulated.
     pub fn least(&self, group: G, topology_key: &str, simulated: &Simulated<G>) -> (usize, Option<i64>) {
         let sums = self.get(group, topology_key);
@@ -258,6 +273,24 @@ impl<G> DomainSums<G> {
     fn counted(&self, value: &str) -> Option<i64> {
         let domain = self.topology.domain(value)?;
         (*self.nodes.get(domain)? > 0).then(|| self.of_domain(domain))
+    }
+
+    pub fn counted_domains(&self) -> usize {
+        self.counted_domains
+    }
+
+    /// Returns the least sum of the counted domains other than that of the node.
+    pub fn least_elsewhere(&self, node: usize) -> Option<i64> {
+        let own =
+            self.topology.domain_of(node).filter(|domain| self.nodes.get(*domain).is_some_and(|nodes| *nodes > 0));
+        let own = own.map(|domain| self.of_domain(domain));
+        let is_left = |(sum, domains): &(&i64, &usize)| **domains > usize::from(own == Some(**sum));
+        self.domains_by_sum.iter().find(is_left).map(|(sum, _)| *sum)
+    }
+
+    /// Returns true if the sum of a domain other than that of the node is not zero.
+    pub fn is_nonzero_elsewhere(&self, node: usize) -> bool {
+        self.nonzero() > usize::from(self.of_node(node) != 0)
     }
 
     fn nonzero(&self) -> usize {

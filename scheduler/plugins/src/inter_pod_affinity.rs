@@ -9,6 +9,7 @@ use scheduling_framework::configuration::args::InterPodAffinityArgs;
 use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{AffinityTerm, PodInfo};
+use scheduling_framework::simulation_basis::{BasisOfNode, SimulationBasis};
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
@@ -205,6 +206,25 @@ impl Filter for InterPodAffinity {
             return Err(Rejection::unschedulable(NAME, EXISTING_MISMATCH));
         }
         Ok(())
+    }
+
+    /// A sum counts if it is above zero. Whatever pods of the node do, it is if other nodes of the domain contribute to it.
+    fn basis<'a>(&'a self, state: &'a CycleState, _: &'a PodInfo, _: &'a Snapshot) -> Option<SimulationBasis<'a>> {
+        let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
+        let tally = &required.counts.0;
+        let groups = [Group::ExistingAntiAffinity, Group::Affinity, Group::AntiAffinity];
+        let sums: Vec<usize> = groups.iter().flat_map(|group| tally.numbered(*group)).map(|(at, _)| at).collect();
+        let common = groups
+            .iter()
+            .flat_map(|group| tally.group(*group).map(move |sums| format!("{group:?} {}", sums.topology_key)))
+            .collect();
+        let of_node: BasisOfNode<'a> = Box::new(move |node, _, numbers| {
+            numbers.extend(sums.iter().map(|sums| i64::from(tally.of_others(*sums, node) > 0)));
+            // The first pod of a group may go anywhere.
+            let mut affinity = tally.group(Group::Affinity);
+            numbers.push(i64::from(affinity.any(|sums| sums.is_nonzero_elsewhere(node))));
+        });
+        Some(SimulationBasis { common, of_node })
     }
 
     fn by_number<'a>(

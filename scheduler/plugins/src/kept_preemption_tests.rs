@@ -2,8 +2,14 @@
 //! nothing.
 
 use crate::fixture::{TestCluster, info, node, pod};
+use component_base::rng::Random;
+use scheduling_framework::cache::NodeInfo;
+use scheduling_framework::pod_info::PodInfo;
+use scheduling_framework::{CycleState, Filter, Plugin, Rejection};
 use serde_json::{Value, json};
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Returns the preemption by a profile that has seen the former states, which must be that of a new one.
 fn preempt(cluster: &mut TestCluster, pod: &Value) -> String {
@@ -58,4 +64,104 @@ fn kept_candidates_follow_nodes_pods_priorities_and_nominations() {
     cluster.cache.set_node(node("n0", "a", json!({})));
     cluster.place(of("d", 2), "n0");
     assert_eq!(preempt(&mut cluster, &wanting), "n0 without [d]");
+}
+
+/// A pod that wants even zones, no other of its group on its node, and to be near a friend.
+fn picky() -> Value {
+    let of = |app: &str| json!({"matchLabels": {"app": app}});
+    let term = |app: &str, key: &str| json!([{"topologyKey": key, "labelSelector": of(app)}]);
+    let zones =
+        json!({"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": of("web")});
+    let affinity = json!({
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term("friend", "zone")},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term("web", "kubernetes.io/hostname")},
+    });
+    pod("web-new", "2", json!({"priority": 5, "topologySpreadConstraints": [zones], "affinity": affinity}))
+}
+
+/// A local filter that counts its calls. The last of the filters, it is asked of nodes that fit, also in simulations.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Plugin for Counting {
+    fn name(&self) -> &'static str {
+        "Counting"
+    }
+}
+
+impl Filter for Counting {
+    fn filter(&self, _: &CycleState, _: &PodInfo, _: &NodeInfo) -> Result<(), Rejection> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_local(&self, _: &CycleState) -> bool {
+        true
+    }
+}
+
+#[test]
+fn candidates_are_kept_while_other_nodes_change_what_does_not_matter() {
+    let nodes = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")];
+    let mut cluster = TestCluster::new(nodes.map(|(name, zone)| node(name, zone, json!({}))));
+    let counting = Arc::new(Counting::default());
+    cluster.profile.filter.push(counting.clone());
+    for (name, _) in nodes {
+        cluster.place(pod(&format!("friend-{name}"), "2", json!({})), name);
+        cluster.place(pod(&format!("db-{name}"), "2", json!({"priority": 9})), name);
+    }
+    let simulates = |cluster: &mut TestCluster| {
+        let before = counting.0.load(Ordering::Relaxed);
+        let preempted = cluster.preempt(picky());
+        (preempted, counting.0.load(Ordering::Relaxed) > before)
+    };
+    let (first, is_simulated) = simulates(&mut cluster);
+    assert!(first.contains("without [friend-") && is_simulated, "{first}");
+    // One more pod of the group in zone b leaves the zones even enough, and one more friend is nothing new.
+    cluster.place(pod("web-1", "0", json!({"priority": 9})), "b2");
+    cluster.place(pod("friend-3", "0", json!({"priority": 9})), "a2");
+    let (second, _) = simulates(&mut cluster);
+    assert!(second.contains("without [friend-"), "{second}");
+    assert_eq!(simulates(&mut cluster), (second, false));
+    // What was found on the nodes that have not changed themselves is not sought again.
+    cluster.place(pod("web-2", "0", json!({"priority": 9})), "b2");
+    cluster.cache.set_node(node("b2", "b", json!({"spec": {"unschedulable": true}})));
+    let (third, is_simulated) = simulates(&mut cluster);
+    assert!(third.contains("without [friend-") && !is_simulated, "{third}");
+}
+
+/// Pods come and go at random on nodes of two zones.
+#[test]
+fn kept_candidates_of_picky_pods_equal_new_ones() {
+    let mut preemptions = 0;
+    for seed in 0..40 {
+        let random = Random::from_seed(seed, "picky");
+        let nodes: Vec<String> = (0..5).map(|number| format!("n{number}")).collect();
+        let zone = |number: usize| ["a", "b"][number % 2];
+        let mut cluster =
+            TestCluster::new(nodes.iter().enumerate().map(|(number, name)| node(name, zone(number), json!({}))));
+        for step in 0..25 {
+            let name = format!("{}-{}", ["web", "friend", "db"][random.below(3)], random.below(12));
+            match random.below(5) {
+                0 => drop(cluster.cache.remove_pod(&name)),
+                1 => {
+                    cluster.nominated.remove("web-nominated");
+                    let nominated = pod("web-nominated", "1", json!({"priority": 7}));
+                    cluster.nominated.set(info(nominated), &nodes[random.below(5)]);
+                }
+                _ => {
+                    let cpu = ["500m", "1", "2"][random.below(3)];
+                    let priority = random.below(8);
+                    let mut placed = pod(&name, cpu, json!({"priority": priority}));
+                    // Different times, so that no two candidates are equal.
+                    placed["status"] = json!({"startTime": format!("2026-01-01T00:{step:02}:00Z")});
+                    cluster.place(placed, &nodes[random.below(5)]);
+                }
+            }
+            let preempted = preempt(&mut cluster, &picky());
+            preemptions += usize::from(preempted.contains("without"));
+            assert!(!preempted.is_empty(), "seed {seed}, step {step}");
+        }
+    }
+    assert!(preemptions > 50, "{preemptions}");
 }

@@ -86,6 +86,10 @@ impl Filter for NodeAffinity {
     fn is_local(&self, _state: &CycleState) -> bool {
         true
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }
 
 impl PreScore for NodeAffinity {

@@ -35,4 +35,8 @@ impl Filter for NodeName {
     fn passes_by_row(&self, _state: &CycleState, pod: &PodInfo, _row: &NodeRow) -> bool {
         pod.node_name().is_empty()
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }

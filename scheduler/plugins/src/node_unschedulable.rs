@@ -50,4 +50,8 @@ impl Filter for NodeUnschedulable {
     fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
         !row.is_unschedulable
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }

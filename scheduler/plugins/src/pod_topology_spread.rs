@@ -17,6 +17,7 @@ use scheduling_framework::configuration::args::{PodTopologySpreadArgs, pod_topol
 use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{PodInfo, with_label_keys};
+use scheduling_framework::simulation_basis::{BasisOfNode, SimulationBasis};
 use scheduling_framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
     Rejection, Score,
@@ -176,8 +177,13 @@ impl Required {
         let (domains, least) = self.counts.0.least(at, &constraint.topology_key, &self.simulated);
         // With fewer domains than `minDomains`, the least count is zero.
         let least = if (domains as i64) < constraint.min_domains { 0 } else { least.unwrap_or(i64::MAX) };
-        let itself = i64::from(constraint.selector.matches(pod.labels()));
-        least.saturating_add(constraint.max_skew).saturating_sub(itself)
+        least.saturating_add(self.bound(at, pod))
+    }
+
+    /// Returns by how much a domain may exceed the one with the fewest matching pods before the pod comes.
+    fn bound(&self, at: usize, pod: &PodInfo) -> i64 {
+        let constraint = &self.constraints.all[at];
+        constraint.max_skew - i64::from(constraint.selector.matches(pod.labels()))
     }
 }
 
@@ -311,6 +317,34 @@ impl Filter for PodTopologySpread {
             }
         }
         Ok(())
+    }
+
+    /// What counts is by how much the other pods of the domain exceed the domain with the fewest. Pods of the node may add what
+    /// is on it now: if the verdict is the same with all of them and without any, the number says only that.
+    fn basis<'a>(&'a self, state: &'a CycleState, pod: &'a PodInfo, _: &'a Snapshot) -> Option<SimulationBasis<'a>> {
+        let required = state.read::<Required>(NAME).filter(|required| required.simulated.is_empty())?;
+        let tally = &required.counts.0;
+        let all = required.constraints.all.iter().enumerate();
+        let constraints: Vec<_> =
+            all.map(|(at, constraint)| (tally.numbered(at).next(), required.bound(at, pod), constraint)).collect();
+        let common = constraints
+            .iter()
+            .map(|(sums, _, constraint)| format!("{constraint:?} {:?}", sums.map(|(number, _)| number)))
+            .collect();
+        let of_node: BasisOfNode<'a> = Box::new(move |node, is_alone, numbers| {
+            numbers.extend(constraints.iter().map(|(sums, bound, constraint)| {
+                let Some((number, sums)) = sums else { return 0 };
+                let is_short = (sums.counted_domains() as i64) < constraint.min_domains;
+                let least = if is_short { 0 } else { sums.least_elsewhere(node).unwrap_or(i64::MAX) };
+                let excess = tally.of_others(*number, node) - least;
+                match is_alone {
+                    true if excess > *bound => i64::MAX,
+                    true if excess + tally.of_itself(*number, node) <= *bound => i64::MIN,
+                    _ => excess,
+                }
+            }));
+        });
+        Some(SimulationBasis { common, of_node })
     }
 
     fn by_number<'a>(

@@ -49,6 +49,10 @@ impl Filter for TaintToleration {
     fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
         !row.has_taints
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }
 
 fn is_prefer_no_schedule(taint: &Taint) -> bool {
