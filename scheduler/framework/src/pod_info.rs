@@ -3,6 +3,7 @@
 //! Corresponds to framework.PodInfo of pkg/scheduler.
 
 use component_helpers::scheduling::requests::{self, Resources};
+use component_helpers::volumes::pod_volumes;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodAffinityTerm, PodSpec};
 use proto::meta::label_selector;
@@ -53,6 +54,8 @@ pub struct PodInfo {
     pub required_anti_affinity: Vec<AffinityTerm>,
     pub preferred_affinity: Vec<(i64, AffinityTerm)>,
     pub preferred_anti_affinity: Vec<(i64, AffinityTerm)>,
+    /// Keys of the PersistentVolumeClaims of its volumes.
+    pub claim_keys: Vec<String>,
 }
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -67,6 +70,7 @@ impl PodInfo {
         let term = |term: &PodAffinityTerm| AffinityTerm::new(term, &pod);
         Self {
             key: pod.key(),
+            claim_keys: pod_volumes::claim_keys(&pod),
             priority: spec.priority.unwrap_or(0),
             requests: requests::scheduling_requests(&pod),
             non_zero_requests: requests::scheduling_non_zero_requests(&pod),

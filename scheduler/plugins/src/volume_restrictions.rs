@@ -34,7 +34,7 @@ impl Exclusive {
         if self.claims.is_empty() {
             return 0;
         }
-        pod_volumes::claim_keys(&pod.pod).iter().filter(|key| self.claims.contains(*key)).count()
+        pod.claim_keys.iter().filter(|key| self.claims.contains(*key)).count()
     }
 }
 
@@ -62,8 +62,7 @@ impl Plugin for VolumeRestrictions {
     fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
             ClusterEvent::AssignedPodDeleted(other) => {
-                let claims = pod_volumes::claim_keys(&pod.pod);
-                pod_volumes::claim_keys(&other.pod).iter().any(|key| claims.contains(key)) || conflict(pod, other)
+                other.claim_keys.iter().any(|key| pod.claim_keys.contains(key)) || conflict(pod, other)
             }
             event => storage::changes_claim_of(pod, event),
         }
@@ -81,10 +80,7 @@ impl PreFilter for VolumeRestrictions {
         if exclusive.claims.is_empty() && !pod_volumes::volumes(&pod.pod).any(is_restricted) {
             return Ok(PreFilterResult::Skip);
         }
-        if !exclusive.claims.is_empty() {
-            let others = snapshot.nodes().iter().flat_map(|node| &node.pods);
-            exclusive.uses = others.map(|other| exclusive.uses_of(other)).sum();
-        }
+        exclusive.uses = exclusive.claims.iter().map(|key| snapshot.claim_uses(key) as usize).sum();
         state.write(NAME, exclusive);
         Ok(PreFilterResult::AllNodes)
     }

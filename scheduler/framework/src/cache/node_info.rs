@@ -23,6 +23,8 @@ pub struct NodeInfo {
     pub non_zero_requested: Resources,
     /// Number of pods that use each host port.
     used_ports: BTreeMap<HostPort, u32>,
+    /// Number of uses of each PersistentVolumeClaim by the pods, by its key.
+    pub claim_uses: Arc<BTreeMap<String, u32>>,
     /// Size of each image in bytes, by name.
     pub images: Arc<BTreeMap<String, i64>>,
     /// Lowest priority of the pods; the maximum without pods.
@@ -95,6 +97,10 @@ impl NodeInfo {
         for port in &pod.host_ports {
             *self.used_ports.entry(port.clone()).or_insert(0) += 1;
         }
+        if !pod.claim_keys.is_empty() {
+            let uses = Arc::make_mut(&mut self.claim_uses);
+            pod.claim_keys.iter().for_each(|key| *uses.entry(key.clone()).or_insert(0) += 1);
+        }
         self.with_affinity += u32::from(pod.has_affinity());
         self.with_required_anti_affinity += u32::from(!pod.required_anti_affinity.is_empty());
         self.lowest_priority.0 = self.lowest_priority.0.min(pod.priority);
@@ -125,6 +131,10 @@ impl NodeInfo {
         } else {
             self.requested -= &pod.requests;
             self.non_zero_requested -= &pod.non_zero_requests;
+        }
+        if !pod.claim_keys.is_empty() {
+            let uses = Arc::make_mut(&mut self.claim_uses);
+            pod.claim_keys.iter().for_each(|key| subtract(uses, key, 1));
         }
         for port in &pod.host_ports {
             if let Some(users) = self.used_ports.get_mut(port) {
@@ -168,10 +178,21 @@ impl NodeInfo {
             && self.requested == other.requested
             && self.non_zero_requested == other.non_zero_requested
             && self.used_ports == other.used_ports
+            && self.claim_uses == other.claim_uses
             && self.images == other.images
             && self.lowest_priority == other.lowest_priority
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity
+    }
+}
+
+/// Subtracts uses of a claim, and forgets a claim without any.
+pub fn subtract(uses: &mut BTreeMap<String, u32>, key: &str, less: u32) {
+    if let Some(count) = uses.get_mut(key) {
+        *count -= less;
+        if *count == 0 {
+            uses.remove(key);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
 
 use crate::cache::changes::Changes;
+use crate::cache::node_info::subtract;
 use crate::cache::topology::{Names, Topologies, Topology};
 use crate::cache::{Namespaces, NodeInfo, NodeRow, NodeSet};
 use proto::kinds::api::core::v1::Node;
@@ -26,6 +27,8 @@ pub struct Snapshot {
     with_affinity: BTreeSet<usize>,
     /// Indices of nodes that have pods with required anti-affinity.
     with_required_anti_affinity: BTreeSet<usize>,
+    /// Number of uses of each PersistentVolumeClaim, by its key.
+    claim_uses: BTreeMap<String, u32>,
     /// Number of nodes that have each image.
     image_nodes: BTreeMap<String, u32>,
     namespaces: Namespaces,
@@ -102,6 +105,11 @@ impl Snapshot {
         self.image_nodes.get(image).copied().unwrap_or(0)
     }
 
+    /// Returns how often pods use a PersistentVolumeClaim.
+    pub fn claim_uses(&self, key: &str) -> u32 {
+        self.claim_uses.get(key).copied().unwrap_or(0)
+    }
+
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
@@ -161,6 +169,12 @@ impl Snapshot {
         mark(&mut self.with_affinity, at, new.with_affinity > 0);
         mark(&mut self.with_required_anti_affinity, at, new.with_required_anti_affinity > 0);
         self.topologies.replace(at, &old, new);
+        if !Arc::ptr_eq(&old.claim_uses, &new.claim_uses) {
+            old.claim_uses.iter().for_each(|(key, uses)| subtract(&mut self.claim_uses, key, *uses));
+            for (key, uses) in &*new.claim_uses {
+                *self.claim_uses.entry(key.clone()).or_insert(0) += uses;
+            }
+        }
         if Arc::ptr_eq(&old.images, &new.images) {
             return Some(at);
         }
@@ -188,6 +202,7 @@ impl Snapshot {
             && self.lowest_priorities == other.lowest_priorities
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity
+            && self.claim_uses == other.claim_uses
             && self.image_nodes == other.image_nodes
             && self.namespaces == other.namespaces
     }
