@@ -1,8 +1,10 @@
 //! Judges decisions by the reference evaluator.
 
-use crate::cluster::decoded;
+use crate::cluster::{all_decoded, decoded};
+use crate::objects::StoredObjects;
+use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
-use scheduler_reference::{Cluster, Decision, Settings};
+use scheduler_reference::{Cluster, Decision, Devices, Settings, Storage};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -13,9 +15,25 @@ pub struct Checker {
     settings: Settings,
 }
 
+fn shared<T: Kind>(objects: &[Value]) -> Vec<Arc<T>> {
+    all_decoded(objects).into_iter().map(Arc::new).collect()
+}
+
 impl Checker {
-    pub fn new(nodes: impl Iterator<Item = Value>) -> Self {
+    /// Devices are judged as if no other claim had any, because the reference does not learn which ones the scheduler chooses.
+    pub fn new(nodes: impl Iterator<Item = Value>, stored: &StoredObjects) -> Self {
         let mut checker = Self::default();
+        checker.cluster.storage = Arc::new(Storage {
+            claims: shared(&stored.claims),
+            volumes: shared(&stored.volumes),
+            csi_nodes: shared(&stored.csi_nodes),
+            ..Storage::default()
+        });
+        checker.cluster.devices = Arc::new(Devices {
+            claims: shared(&stored.device_claims),
+            classes: shared(&stored.device_classes),
+            slices: shared(&stored.slices),
+        });
         nodes.for_each(|node| checker.cluster.set_node(Arc::new(decoded::<Node>(node))));
         checker
     }

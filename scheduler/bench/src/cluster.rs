@@ -1,9 +1,13 @@
 //! `BenchCluster`, nodes and pods in memory with the scheduler's cache and the default profile.
 
+use crate::objects::StoredObjects;
+use client::Lister;
 use component_base::rng::Random;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
+use scheduler_plugins::dynamic_resources::{self, DeviceClasses};
 use scheduler_plugins::fixture::{Objects, profile};
+use scheduler_plugins::storage::Storage;
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::cycle::{self, Rotation};
 use scheduling_framework::pod_info::PodInfo;
@@ -32,14 +36,34 @@ pub fn decoded<T: Kind>(object: Value) -> T {
     T::decode_value(object).expect("the benchmark's objects are valid")
 }
 
+/// Returns what the plugins read.
+fn objects(stored: &StoredObjects) -> Objects {
+    let mut objects = Objects::default();
+    objects.volumes.sources.storage = Storage {
+        claims: Lister::of(all_decoded(&stored.claims)),
+        csi_nodes: Lister::of(all_decoded(&stored.csi_nodes)),
+        ..Storage::empty().with_volumes(all_decoded(&stored.volumes))
+    };
+    objects.devices.sources = dynamic_resources::Sources::of(
+        Lister::of(all_decoded(&stored.device_claims)),
+        DeviceClasses::of(all_decoded(&stored.device_classes)),
+        Lister::of(all_decoded(&stored.slices)),
+    );
+    objects
+}
+
+pub fn all_decoded<T: Kind>(objects: &[Value]) -> Vec<T> {
+    objects.iter().cloned().map(decoded).collect()
+}
+
 impl BenchCluster {
-    pub fn new(nodes: impl Iterator<Item = Value>) -> Self {
+    pub fn new(nodes: impl Iterator<Item = Value>, stored: &StoredObjects) -> Self {
         let mut cache = Cache::default();
         nodes.for_each(|node| cache.set_node(Arc::new(decoded::<Node>(node))));
         let mut snapshot = Snapshot::default();
         cache.update(&mut snapshot);
         Self {
-            profile: profile(Objects::default()),
+            profile: profile(objects(stored)),
             cache,
             snapshot,
             nominated: Nominated::default(),
@@ -64,6 +88,10 @@ impl BenchCluster {
             let Self { profile, snapshot, nominated, rotation, random, .. } = self;
             match cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, random) {
                 Ok(decision) => {
+                    state.end_search();
+                    if profile.run_reserve(&mut state, pod, &decision.node).is_err() {
+                        return (None, evicted);
+                    }
                     self.cache.assume(pod.clone(), &decision.node);
                     return (Some(decision.node), evicted);
                 }

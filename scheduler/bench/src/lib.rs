@@ -5,6 +5,7 @@
 //! Corresponds to test/integration/scheduler_perf.
 
 pub mod workload;
+mod objects;
 mod cluster;
 mod check;
 mod measure;

@@ -2,6 +2,7 @@
 
 use crate::check::Checker;
 use crate::cluster::{BenchCluster, decoded};
+use crate::objects::StoredObjects;
 use crate::workload::{self, Workload};
 use component_base::env::Env;
 use proto::kinds::api::core::v1::Pod;
@@ -37,8 +38,9 @@ pub struct Measured {
 pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Measured {
     let env = Env::system();
     let all_nodes = || (0..nodes).map(workload::node);
-    let mut cluster = BenchCluster::new(all_nodes());
-    let mut checker = (checks > 0).then(|| Checker::new(all_nodes()));
+    let stored = StoredObjects::of(workload, nodes, pods);
+    let mut cluster = BenchCluster::new(all_nodes(), &stored);
+    let mut checker = (checks > 0).then(|| Checker::new(all_nodes(), &stored));
     for (pod, node) in workload.present(nodes) {
         let node = format!("n-{node}");
         cluster.place(pod.clone(), &node);

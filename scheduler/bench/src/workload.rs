@@ -33,6 +33,12 @@ pub enum Workload {
     PreferredSpread,
     /// Room that only pods of lower priority can make.
     Preemption,
+    /// The same, with the zones evenly and no two pods of a group on a node.
+    PreemptionSpread,
+    /// A bound volume of its own.
+    Volumes,
+    /// A device of its own.
+    Devices,
     /// More than any node has.
     Unschedulable,
     /// Pods of the first eight workloads in turn.
@@ -51,12 +57,21 @@ const MIXED: [Workload; 8] = [
 ];
 
 pub fn node(number: usize) -> Value {
-    let name = format!("n-{number}");
+    let name = name_of_node(number);
     let resources = json!({"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "100Gi"});
     json!({
         "metadata": {"name": name, "labels": {HOSTNAME: name, ZONE: zone(number)}},
         "status": {"capacity": resources, "allocatable": resources},
     })
+}
+
+pub fn name_of_node(number: usize) -> String {
+    format!("n-{number}")
+}
+
+/// Returns the name of the claim of a pod, be it of a volume or of a device.
+pub fn claim_of(pod: usize) -> String {
+    format!("claim-{pod}")
 }
 
 fn zone(number: usize) -> String {
@@ -66,7 +81,7 @@ fn zone(number: usize) -> String {
 impl Workload {
     /// Returns the pods that run before the measurement, each with the number of its node.
     pub fn present(self, nodes: usize) -> Vec<(Value, usize)> {
-        if self != Self::Preemption {
+        if !matches!(self, Self::Preemption | Self::PreemptionSpread) {
             return Vec::new();
         }
         let filler = |number: usize| {
@@ -82,7 +97,9 @@ impl Workload {
         let mut pod = pod(&name, "100m");
         let groups = match self {
             Self::Affinity | Self::PreferredAffinity => GROUPS,
-            Self::AntiAffinity | Self::PreferredAntiAffinity => pods.div_ceil((nodes * FILLED_PERCENT / 100).max(1)),
+            Self::AntiAffinity | Self::PreferredAntiAffinity | Self::PreemptionSpread => {
+                pods.div_ceil((nodes * FILLED_PERCENT / 100).max(1))
+            }
             _ => 1,
         };
         let labels = json!({"workload": format!("{self:?}"), "group": format!("g{}", number % groups)});
@@ -112,6 +129,19 @@ impl Workload {
             Self::Preemption => {
                 spec["priority"] = json!(1000);
                 spec["containers"][0]["resources"]["requests"]["cpu"] = json!("8");
+            }
+            Self::PreemptionSpread => {
+                spec["priority"] = json!(1000);
+                spec["containers"][0]["resources"]["requests"]["cpu"] = json!("8");
+                spec["affinity"] = json!({"podAntiAffinity": required(HOSTNAME)});
+                spec["topologySpreadConstraints"] = spread("DoNotSchedule");
+            }
+            Self::Volumes => {
+                let claim = json!({"claimName": claim_of(number)});
+                spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": claim}]);
+            }
+            Self::Devices => {
+                spec["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": claim_of(number)}]);
             }
             Self::Unschedulable => spec["containers"][0]["resources"]["requests"]["cpu"] = json!("64"),
             Self::Mixed => return MIXED[number % MIXED.len()].pod(number, nodes, pods.div_ceil(MIXED.len())),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const WORKLOADS: [&str; 11] = [
+const WORKLOADS: [&str; 14] = [
     "basic",
     "node-affinity",
     "affinity",
@@ -18,6 +18,9 @@ const WORKLOADS: [&str; 11] = [
     "spread",
     "preferred-spread",
     "preemption",
+    "preemption-spread",
+    "volumes",
+    "devices",
     "unschedulable",
     "mixed",
 ];
@@ -44,7 +47,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
     let mut measured = Vec::new();
     for nodes in NODES.map(|nodes| bench.count(nodes)) {
         for workload in WORKLOADS {
-            let tries_all = matches!(workload, "preemption" | "unschedulable");
+            let tries_all = matches!(workload, "preemption" | "preemption-spread" | "unschedulable");
             let pods = bench.count(if tries_all { PODS_THAT_FAIL } else { PODS });
             let output = Command::new(&program)
                 .arg(workload)
