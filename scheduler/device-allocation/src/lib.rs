@@ -31,6 +31,7 @@ mod search;
 mod result;
 mod refusal;
 mod allocator;
+mod totals;
 mod kept_allocations;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use result::assign_share_ids;
 pub use search::MAX_STEPS;
 pub use selectors::Selectors;
 pub use slices::Slices;
+pub use totals::Totals;
 
 /// The most devices of one claim, as the API allows.
 pub const MAX_RESULTS: usize = 32;

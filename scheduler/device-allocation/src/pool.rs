@@ -142,10 +142,12 @@ fn check_consumption(device: &Device, counters: &CounterSets) -> Result<(), Stri
 
 /// Returns true if a slice has something for the node. Counters are needed wherever devices consume them.
 fn concerns(slice: &Slice, node: &Node) -> bool {
+    !slice.counter_sets.is_empty() || is_for_node(slice, node)
+}
+
+/// Returns true if a slice may have devices in reach of the node.
+pub fn is_for_node(slice: &Slice, node: &Node) -> bool {
     let spec = &slice.object.spec;
-    if !slice.counter_sets.is_empty() {
-        return true;
-    }
     match spec.per_device_node_selection {
         Some(true) => slice.devices.iter().any(|device| is_in_reach(device, node)),
         _ => selects(node, spec.node_name.as_deref(), spec.all_nodes, spec.node_selector.as_ref()),
@@ -153,7 +155,7 @@ fn concerns(slice: &Slice, node: &Node) -> bool {
 }
 
 /// Returns true if a device of a slice that concerns the node is in reach of it.
-fn is_in_reach(device: &Device, node: &Node) -> bool {
+pub fn is_in_reach(device: &Device, node: &Node) -> bool {
     let own = device.spec();
     device.slice().per_device_node_selection != Some(true)
         || selects(node, own.node_name.as_deref(), own.all_nodes, own.node_selector.as_ref())

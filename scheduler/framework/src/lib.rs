@@ -274,7 +274,7 @@ pub trait Score: Plugin {
 
     /// Returns true if the score, before `normalize`, depends on nothing but what `Filter::is_local` allows. Then it is kept until
     /// the node changes.
-    fn is_local(&self) -> bool {
+    fn is_local(&self, _state: &CycleState) -> bool {
         false
     }
 

@@ -211,9 +211,8 @@ impl Profile {
         let running: Vec<usize> =
             (0..self.score.len()).filter(|at| !state.skip_score.contains(self.score[*at].0.name())).collect();
         // Kept scores have no duration, so a sampled cycle asks the plugins.
-        let is_sampled = state.timings.samples_plugins();
-        let local: Vec<usize> =
-            running.iter().copied().filter(|at| self.score[*at].0.is_local() && !is_sampled).collect();
+        let is_kept = |at: &usize| self.score[*at].0.is_local(state) && !state.timings.samples_plugins();
+        let local: Vec<usize> = running.iter().copied().filter(is_kept).collect();
         let mut kept = self.kept.take(pod);
         let local_scores = kept.scores();
         local_scores.follow(&local, &self.score, snapshot);

@@ -9,13 +9,14 @@ use proto::kinds::api::core::v1::NodeAffinity;
 use proto::kinds::metav1::OwnerReference;
 
 impl PodInfo {
-    /// Returns true if both pods mean the same to others on their node: they use the same resources, and the same
+    /// Returns true if both pods mean the same to others on their node: they use the same resources and claims, and the same
     /// selectors and terms match them.
     pub fn counts_as(&self, other: &Self) -> bool {
         self.pod.is_deleting() == other.pod.is_deleting()
             && self.requests == other.requests
             && self.non_zero_requests == other.non_zero_requests
             && self.host_ports == other.host_ports
+            && self.claim_keys == other.claim_keys
             && self.is_matched_as(other)
     }
 
@@ -77,6 +78,7 @@ mod tests {
             (json!({"metadata": {"name": "other", "uid": "other"}}), ""),
             (json!({"status": {"phase": "Running"}}), ""),
             (json!({"spec": {"volumes": [{"name": "token-x7", "projected": {}}]}}), ""),
+            (json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}}), "counts"),
             (json!({"metadata": {"labels": {"app": "other"}}}), "counts shape"),
             (json!({"metadata": {"namespace": "other"}}), "counts shape"),
             (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "counts"),

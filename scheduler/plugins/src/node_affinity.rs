@@ -107,7 +107,7 @@ impl Score for NodeAffinity {
         matching.map(|term| i64::from(term.weight)).sum()
     }
 
-    fn is_local(&self) -> bool {
+    fn is_local(&self, _state: &CycleState) -> bool {
         true
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go.
 
-use crate::resource_allocation::{CountedResources, Use};
+use crate::dynamic_resources::{BACKED, Backed};
+use crate::resource_allocation::{CountedResources, Devices, Use};
 use scheduling_framework::cache::{NodeInfo, NodeResources, NodeRow, Snapshot};
 use scheduling_framework::configuration::args::NodeResourcesBalancedAllocationArgs;
 use scheduling_framework::pod_info::PodInfo;
@@ -18,8 +19,8 @@ impl NodeResourcesBalancedAllocation {
     }
 
     /// Returns a score between 50 and 100; 75 if the pod does not change the balance.
-    fn change(&self, pod: &PodInfo, node: NodeResources<'_>) -> i64 {
-        let [before, after] = self.counted.with_requests(pod, node).map(|uses| balance(&uses));
+    fn change(&self, pod: &PodInfo, node: NodeResources<'_>, devices: Devices<'_>) -> i64 {
+        let [before, after] = self.counted.with_requests(pod, node, devices).map(|uses| balance(&uses));
         MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
     }
 }
@@ -54,16 +55,17 @@ impl PreScore for NodeResourcesBalancedAllocation {
 }
 
 impl Score for NodeResourcesBalancedAllocation {
-    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        self.change(pod, node.resources())
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
+        self.change(pod, node.resources(), state.read(BACKED).map(|backed| (backed, node)))
     }
 
-    fn is_local(&self) -> bool {
-        true
+    /// Devices that stand for a resource are not a matter of the node alone.
+    fn is_local(&self, state: &CycleState) -> bool {
+        !self.counted.has_extended() || state.read::<Backed>(BACKED).is_none()
     }
 
     fn score_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> Option<i64> {
-        Some(self.change(pod, row.resources()))
+        Some(self.change(pod, row.resources(), None))
     }
 
     fn normalization(&self) -> Normalization {

@@ -61,7 +61,7 @@ impl NodeResourcesFit {
         check("memory", requests.memory, all.memory, used.memory);
         let storage = (requests.ephemeral_storage, all.ephemeral_storage, used.ephemeral_storage);
         check("ephemeral-storage", storage.0, storage.1, storage.2);
-        let is_backed = |name: &str| backed.is_some_and(|Backed(names)| names.contains(name)) && all.get(name) == 0;
+        let is_backed = |name: &str| backed.is_some_and(|backed| backed.has(name)) && all.get(name) == 0;
         for (name, wanted) in requests.scalar.iter().filter(|(name, _)| !self.ignores(name) && !is_backed(name)) {
             check(name, *wanted, all.get(name), used.get(name));
         }
@@ -125,16 +125,18 @@ impl Filter for NodeResourcesFit {
 }
 
 impl Score for NodeResourcesFit {
-    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
-        self.strategy.score(&self.counted.with_assumed(pod, node.resources()))
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
+        let devices = state.read(BACKED).map(|backed| (backed, node));
+        self.strategy.score(&self.counted.with_assumed(pod, node.resources(), devices))
     }
 
-    fn is_local(&self) -> bool {
-        true
+    /// Devices that stand for a resource are not a matter of the node alone.
+    fn is_local(&self, state: &CycleState) -> bool {
+        !self.counted.has_extended() || state.read::<Backed>(BACKED).is_none()
     }
 
     fn score_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> Option<i64> {
-        Some(self.strategy.score(&self.counted.with_assumed(pod, row.resources())))
+        Some(self.strategy.score(&self.counted.with_assumed(pod, row.resources(), None)))
     }
 
     fn normalization(&self) -> Normalization {

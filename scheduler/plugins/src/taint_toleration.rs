@@ -67,7 +67,7 @@ impl Score for TaintToleration {
         node.taints().iter().filter(|taint| is_prefer_no_schedule(taint) && !tolerated(taint)).count() as i64
     }
 
-    fn is_local(&self) -> bool {
+    fn is_local(&self, _state: &CycleState) -> bool {
         true
     }
 

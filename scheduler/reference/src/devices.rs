@@ -56,6 +56,14 @@ fn has_failed(claim: &ResourceClaim) -> bool {
     })
 }
 
+impl Cluster {
+    /// Returns the number of devices that stand for a resource on a node, and of those that claims have.
+    pub(crate) fn device_totals(&self, node: &Node, resource: &str) -> (i64, i64) {
+        let Some(class) = self.backing(resource) else { return (0, 0) };
+        world::totals(self, node, class).unwrap_or((0, 0))
+    }
+}
+
 impl<'a> Wanted<'a> {
     /// Reads the claims of a pod, or returns why it can run nowhere.
     pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Result<Self, Rejection> {

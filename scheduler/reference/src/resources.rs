@@ -212,7 +212,15 @@ impl Cluster {
     }
 
     /// Returns the use of the resources that count, with the pod.
-    fn uses(&self, counted: Vec<Weighted>, pod: &Pod, node: &Node, before: bool, assumed: bool) -> Vec<Use> {
+    fn uses(
+        &self,
+        settings: &Settings,
+        counted: Vec<Weighted>,
+        pod: &Pod,
+        node: &Node,
+        before: bool,
+        assumed: bool,
+    ) -> Vec<Use> {
         let by = if assumed { with_assumed } else { of };
         let (all, wanted) = (allocatable(node), of(pod));
         let (with, without) = (self.used(node, by), self.used(node, of));
@@ -223,8 +231,8 @@ impl Cluster {
             counted
         };
         let is_extended = |name: &str| !["cpu", "memory", "ephemeral-storage"].contains(&name);
-        let counts =
-            |one: &Weighted| get(&all, &one.name) > 0 && (!is_extended(&one.name) || get(&wanted, &one.name) > 0);
+        let counts = |one: &Weighted| !is_extended(&one.name) || get(&wanted, &one.name) > 0;
+        let has_devices = settings.pre_filters.iter().any(|plugin| plugin == "DynamicResources");
         let used = |name: &str| {
             let used = if ["cpu", "memory"].contains(&name) { &with } else { &without };
             get(used, name).saturating_add(get(&added, name))
@@ -232,7 +240,18 @@ impl Cluster {
         counted
             .into_iter()
             .filter(counts)
-            .map(|one| Use { all: get(&all, &one.name), used: used(&one.name), weight: one.weight.max(1) })
+            .map(|one| {
+                let weight = one.weight.max(1);
+                match get(&all, &one.name) {
+                    // The devices that stand for the resource.
+                    0 if has_devices && is_extended(&one.name) => {
+                        let (all, taken) = self.device_totals(node, &one.name);
+                        Use { all, used: taken.saturating_add(get(&added, &one.name)), weight }
+                    }
+                    all => Use { all, used: used(&one.name), weight },
+                }
+            })
+            .filter(|one| one.all > 0)
             .collect()
     }
 }
@@ -252,7 +271,7 @@ pub fn fit_score(cluster: &Cluster, settings: &Settings, pod: &Pod, node: &Node)
         _ if one.used > one.all => 0,
         _ => percent(one.all - one.used, one.all),
     };
-    let uses = cluster.uses(resources, pod, node, false, true);
+    let uses = cluster.uses(settings, resources, pod, node, false, true);
     let scored: Vec<(i64, i64)> = uses.iter().map(|one| (score(one), one.weight)).collect();
     // Of a ratio, resources without points do not count.
     let counted: Vec<&(i64, i64)> = scored.iter().filter(|(score, _)| !by_ratio || *score > 0).collect();
@@ -278,7 +297,7 @@ pub fn balance_scores(cluster: &Cluster, settings: &Settings, pod: &Pod, fit: &[
         return None;
     }
     let even = |node: &Node, before: bool| {
-        let uses = cluster.uses(counted(), pod, node, before, false);
+        let uses = cluster.uses(settings, counted(), pod, node, before, false);
         let parts: Vec<f64> = uses.iter().map(|one| (one.used as f64 / one.all as f64).min(1.0)).collect();
         let apart = match parts[..] {
             [] | [_] => 0.0,

@@ -214,3 +214,21 @@ fn a_class_backs_an_extended_resource() {
     with_init["spec"]["initContainers"] = json!([init("2")]);
     tiny.check_feasible(&[("and has to find what it needs beyond them", with_init, "n4")]);
 }
+
+/// A node without the resource counts the devices in reach that the class selects, tainted ones too, and those that claims have.
+#[test]
+fn scores_count_devices_that_stand_for_a_resource() {
+    let taken = allocated(claim("taken", &[exactly("r", json!({}))]), "n1", "g1");
+    let mut tiny = three_nodes(vec![taken]);
+    tiny.nodes.push(("n4", node("a", json!({"status": {"allocatable": {"example.com/gpu": "4"}}}))));
+    let class = json!({"metadata": {"name": "back"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    tiny.world.device_classes.push(class);
+    let requests = json!({"requests": {"example.com/gpu": "1"}});
+    let asking = pod(json!({"containers": [{"name": "c", "image": "i", "resources": requests}]}));
+    for (kind, expected) in [("MostAllocated", "n1=100 n2=50 n4=25"), ("LeastAllocated", "n1=0 n2=50 n4=75")] {
+        let strategy = json!({"type": kind, "resources": [{"name": "example.com/gpu", "weight": 1}]});
+        let config = json!({"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}});
+        tiny.world.profile = json!({"pluginConfig": [config]});
+        tiny.check_scores("NodeResourcesFit", &[(kind, asking.clone(), expected)]);
+    }
+}

@@ -6,6 +6,7 @@
 
 use client::{Informer, Lister};
 use component_helpers::device_claims::is_for_pod;
+use device_allocation::{Allocator, Totals};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Container, ContainerExtendedResourceRequest};
 use proto::kinds::api::resource::v1::{DeviceClaim, DeviceClass, DeviceRequest, ExactDeviceRequest, ResourceClaim};
@@ -13,7 +14,7 @@ use proto::kinds::metav1::{ObjectMeta, OwnerReference};
 use proto::meta::quantity::Quantity;
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::pod_info::PodInfo;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Annotation of the claims that a scheduler makes.
@@ -25,12 +26,32 @@ const BY_RESOURCE: &str = "extendedResourceName";
 /// Name of a claim that is not made yet. No claim can have it.
 const NOT_MADE: &str = "<extended-resources>";
 
-/// Key in the cycle's state of the resources for which NodeResourcesFit does not ask nodes without them.
+/// Key in the cycle's state of `Backed`.
 pub const BACKED: &str = "DynamicResources/backed";
 
-/// Names of resources that classes back.
-#[derive(Clone, Debug, Default)]
-pub struct Backed(pub BTreeSet<String>);
+/// The resources of the pod that classes back. NodeResourcesFit does not ask nodes without them, and the scores of such nodes count
+/// devices.
+#[derive(Clone, Debug)]
+pub struct Backed {
+    classes: BTreeMap<String, Arc<DeviceClass>>,
+    allocator: Arc<Allocator>,
+}
+
+impl Backed {
+    pub fn new(resources: &ExtendedResources, allocator: Arc<Allocator>) -> Self {
+        Self { classes: resources.classes.clone(), allocator }
+    }
+
+    pub fn has(&self, resource: &str) -> bool {
+        self.classes.contains_key(resource)
+    }
+
+    /// Returns the devices that stand for a resource on a node.
+    pub fn totals(&self, resource: &str, node: &NodeInfo) -> Totals {
+        let class_and_node = self.classes.get(resource).zip(node.node.as_deref());
+        class_and_node.map_or_else(Totals::default, |(class, node)| self.allocator.totals(node, class))
+    }
+}
 
 /// The classes, by name and by resource.
 #[derive(Clone)]

@@ -221,7 +221,6 @@ impl PreFilter for DynamicResources {
         let (claims, mut classes) = pod_claims::read(tracked, available, &pod.pod, oldest).map_err(Self::rejection)?;
         let extended = ExtendedResources::of(pod, available, cached_claims);
         if let Some(extended) = &extended {
-            state.write(BACKED, Backed(extended.classes.keys().cloned().collect()));
             classes.extend(extended.classes.values().map(|class| (class.name().to_owned(), class.clone())));
         }
         if claims.is_empty() && extended.is_none() {
@@ -233,6 +232,9 @@ impl PreFilter for DynamicResources {
             let ((allocated, changes), max_steps) = (self.sources.claims.allocated(), self.max_steps);
             Arc::new(Allocator { slices, allocated, changes, classes, selectors, max_steps })
         });
+        if let Some((extended, allocator)) = extended.as_ref().zip(allocator.as_ref()) {
+            state.write(BACKED, Backed::new(extended, allocator.clone()));
+        }
         state.write(NAME, PodClaims { claims, extended, allocator, ..PodClaims::default() });
         Ok(PreFilterResult::AllNodes)
     }

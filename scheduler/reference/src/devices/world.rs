@@ -104,6 +104,30 @@ fn is_in_reach(slice: &ResourceSliceSpec, device: &Device, node: &Node) -> bool 
     }
 }
 
+/// Counts the devices of a class in reach of a node, and those of them that claims have. `None` if an expression fails.
+pub fn totals(cluster: &Cluster, node: &Node, class: &DeviceClass) -> Option<(i64, i64)> {
+    let taken = taken(&cluster.devices.claims);
+    let (mut all, mut used) = (0, 0);
+    for slice in cluster.devices.slices.iter().map(|slice| &slice.spec) {
+        for device in slice.devices.iter().flatten().filter(|device| is_in_reach(slice, device, node)) {
+            let value = cel::device::value(&slice.driver, device);
+            let mut matches = true;
+            for selector in class.spec.selectors.iter().flatten() {
+                let expression = DeviceExpression::compile(&selector.cel.as_ref()?.expression).ok()?;
+                matches &= expression.matches(&value).ok()?;
+                if !matches {
+                    break;
+                }
+            }
+            if matches {
+                all += 1;
+                used += i64::from(taken.contains_key(&(&*slice.driver, &*slice.pool.name, &*device.name)));
+            }
+        }
+    }
+    Some((all, used))
+}
+
 impl<'a> World<'a> {
     pub fn of(cluster: &'a Cluster, node: &Node) -> Self {
         let mut pools: BTreeMap<(&str, &str), Vec<&ResourceSlice>> = BTreeMap::new();
