@@ -4,6 +4,7 @@ use super::*;
 use component_base::env::Env;
 use proto::Kind;
 use scheduler_plugins::fixture::{Objects, info, node, pod, profile};
+use scheduling_framework::{Plugin, QueueSort};
 use serde_json::json;
 
 struct TestQueue {
@@ -269,4 +270,49 @@ async fn a_forced_pod_is_active_at_once() {
     test.fail(queued, FIT, 0);
     test.queue.force_activate("web");
     assert_eq!(test.queue.lengths(), [1, 0, 0, 0]);
+}
+
+/// Puts pods with a larger value of the label `urgency` first. Fails for a pod without it.
+struct ByUrgency;
+
+impl Plugin for ByUrgency {
+    fn name(&self) -> &'static str {
+        "ByUrgency"
+    }
+}
+
+impl QueueSort for ByUrgency {
+    fn less(&self, a: &QueuedPodInfo, b: &QueuedPodInfo) -> Result<bool, String> {
+        let urgency = |pod: &QueuedPodInfo| pod.pod_info.labels().get("urgency").cloned().ok_or("no urgency");
+        Ok(urgency(a)? > urgency(b)?)
+    }
+}
+
+fn urgent(name: &str, urgency: &str) -> Arc<PodInfo> {
+    let mut pod = pod(name, "1", json!({}));
+    pod["metadata"]["labels"] = json!({"urgency": urgency});
+    info(pod)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_of_its_own_orders_the_queue_and_follows_updates() {
+    let mut test = TestQueue::new();
+    let urgent_first = || {
+        let mut profile = profile(Objects::default());
+        profile.queue_sort = Some(Arc::new(ByUrgency));
+        Arc::new(profile.into())
+    };
+    let at = test.at(0);
+    for (name, urgency) in [("a", "1"), ("b", "2"), ("c", "2"), ("d", "3")] {
+        test.queue.add(urgent(name, urgency), at);
+    }
+    test.add("unlabelled", 100, 0);
+    // Another plugin orders pods that wait already.
+    test.queue.reconfigure(urgent_first(), at);
+    assert_eq!(test.queue.lengths(), [5, 0, 0, 0]);
+    test.queue.update(urgent("d", "3"), urgent("d", "0"), at);
+    test.queue.remove("c");
+    test.queue.add(urgent("e", "2"), at);
+    let names: Vec<String> = (0..6).map(|_| test.name(0)).collect();
+    assert_eq!(names, ["b", "e", "a", "d", "unlabelled", "-"]);
 }
