@@ -33,6 +33,8 @@ pub struct Client {
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
     link: Option<Link>,
+    /// True if recorders forget their events.
+    forgets_events: bool,
     metrics: Arc<RequestMetrics>,
 }
 
@@ -95,6 +97,7 @@ impl Client {
             impersonated: None,
             limit: None,
             link: None,
+            forgets_events: false,
             metrics: Arc::new(RequestMetrics::new(env.metrics(), host)),
         }
     }
@@ -121,6 +124,11 @@ impl Client {
         Self { link: Some(link.clone()), ..self.clone() }
     }
 
+    /// Returns a client whose recorders forget every event, for a cluster in which nobody reads them.
+    pub fn without_events(&self) -> Self {
+        Self { forgets_events: true, ..self.clone() }
+    }
+
     pub fn with_user_agent(&self, user_agent: &str) -> Self {
         Self { user_agent: header(user_agent), ..self.clone() }
     }
@@ -134,11 +142,16 @@ impl Client {
         &self.env
     }
 
+    pub(crate) fn forgets_events(&self) -> bool {
+        self.forgets_events
+    }
+
     pub(crate) fn is_cut_off(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_cut)
     }
 
-    pub(crate) fn user_agent(&self) -> &str {
+    /// Returns the name by which the client introduces itself.
+    pub fn user_agent(&self) -> &str {
         self.user_agent.to_str().unwrap_or_default()
     }
 

@@ -274,6 +274,21 @@ async fn a_plan_is_carried_out_in_order_up_to_the_first_failure() {
     env.drain().await;
 }
 
+/// Everybody who writes as this client, or as one that is made from it, forgets.
+#[tokio::test(start_paused = true)]
+async fn a_client_without_events_writes_none() {
+    let (env, server, client) = server();
+    let recorder = Recorder::new(&client.without_events().impersonating("somebody", &[]), "test", "");
+    let agents = Recorder::of_agents(&client.without_events(), "kubelet", 2, 10);
+    for recorder in [&recorder, &agents, &agents.on_behalf_of(&client, "host-1")] {
+        recorder.event(&Regarding::of(&config("web")), EventType::Normal, "Done", "done");
+        recorder.record_shared(EventSpec::new(&Regarding::default(), EventType::Normal, "Done", "done"));
+        recorder.send_held();
+    }
+    env.sleep(Duration::from_secs(15)).await;
+    assert!(server.list("events").is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     let (env, server, _) = server();

@@ -236,7 +236,8 @@ pub struct Recorder {
     component: Arc<str>,
     host: Arc<str>,
     agent: Option<Arc<Agent>>,
-    queue: mpsc::Sender<Occurrence>,
+    /// Where events wait; none if the client forgets them.
+    queue: Option<mpsc::Sender<Occurrence>>,
     /// All queues, among which agents are spread.
     queues: Arc<[mpsc::Sender<Occurrence>]>,
 }
@@ -244,14 +245,14 @@ pub struct Recorder {
 impl Recorder {
     /// Makes a recorder; `host` is empty for all but node agents.
     pub fn new(client: &Client, component: &str, host: &str) -> Self {
-        Self::over(client, component, host, [queue(client, component, QUEUE_LENGTH)].into())
+        Self::over(client, component, host, queue(client, component, QUEUE_LENGTH).into_iter().collect())
     }
 
     /// Makes a recorder for a process that simulates many node agents: it has several queues, and each agent uses one of
     /// them, as `on_behalf_of` says.
     pub fn of_agents(client: &Client, component: &str, queues: usize, queue_length: usize) -> Self {
-        let queues = (0..queues.max(1)).map(|number| queue(client, &format!("{component}/{number}"), queue_length));
-        Self::over(client, component, "", queues.collect())
+        let all = (0..queues.max(1)).filter_map(|number| queue(client, &format!("{component}/{number}"), queue_length));
+        Self::over(client, component, "", all.collect())
     }
 
     fn over(client: &Client, component: &str, host: &str, queues: Arc<[mpsc::Sender<Occurrence>]>) -> Self {
@@ -262,7 +263,7 @@ impl Recorder {
             component: component.into(),
             host: host.into(),
             agent: None,
-            queue: queues[0].clone(),
+            queue: queues.first().cloned(),
             queues,
         }
     }
@@ -275,7 +276,7 @@ impl Recorder {
         Self {
             agent: Some(Arc::new(agent)),
             host: host.into(),
-            queue: self.queues[number % self.queues.len()].clone(),
+            queue: self.queues.get(number % self.queues.len().max(1)).cloned(),
             ..self.clone()
         }
     }
@@ -297,14 +298,18 @@ impl Recorder {
 
     /// Records an event that occurred at `at`.
     pub fn record_at(&self, spec: EventSpec, at: Timestamp) {
-        let name = self.names.next(&spec.regarding.name, self.env.wall());
-        self.record_as(name, false, spec, at);
+        if self.queue.is_some() {
+            let name = self.names.next(&spec.regarding.name, self.env.wall());
+            self.record_as(name, false, spec, at);
+        }
     }
 
     /// Records an event that several processes record without knowing of each other. They all give it the same name, so that
     /// the API server keeps one: the first one is created, and the others exist already.
     pub fn record_shared(&self, spec: EventSpec) {
-        self.record_as(names::shared(&spec), true, spec, self.env.wall());
+        if self.queue.is_some() {
+            self.record_as(names::shared(&spec), true, spec, self.env.wall());
+        }
     }
 
     fn record_as(&self, name: String, is_shared: bool, spec: EventSpec, at: Timestamp) {
@@ -329,7 +334,8 @@ impl Recorder {
     }
 
     fn send(&self, occurrence: Occurrence) {
-        if let Err(refused) = self.queue.try_send(occurrence) {
+        let Some(queue) = &self.queue else { return };
+        if let Err(refused) = queue.try_send(occurrence) {
             let reason = match &refused {
                 mpsc::error::TrySendError::Full(_) => "too many wait",
                 mpsc::error::TrySendError::Closed(_) => "shutting down",
@@ -339,9 +345,12 @@ impl Recorder {
     }
 }
 
-/// Starts a task that writes events, and returns its queue. `name` tells its random numbers from those of others.
-fn queue(client: &Client, name: &str, length: usize) -> mpsc::Sender<Occurrence> {
+/// Starts a task that writes events, and returns its queue, unless the client forgets them. `name` tells its random numbers from those of others.
+fn queue(client: &Client, name: &str, length: usize) -> Option<mpsc::Sender<Occurrence>> {
+    if client.forgets_events() {
+        return None;
+    }
     let (queue, waiting) = mpsc::channel(length.max(1));
     client.env().spawn(writer::write_all(client.clone(), name.to_owned(), waiting));
-    queue
+    Some(queue)
 }

@@ -1,4 +1,4 @@
-//! Answers the requests of a scheduler: bindings, patches and deletions of pods. Events are taken and forgotten.
+//! Answers the requests of a scheduler: bindings, patches and deletions of pods.
 
 use bytes::Bytes;
 use component_base::env::Env;
@@ -27,7 +27,6 @@ pub trait Pods: Send + Sync {
 /// The object that a request is about.
 #[derive(Debug, PartialEq, Eq)]
 enum Target<'a> {
-    Events,
     Pod { key: String, subresource: &'a str },
     Other,
 }
@@ -36,7 +35,6 @@ impl<'a> Target<'a> {
     fn of(path: &'a str) -> Self {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match parts.as_slice() {
-            ["api", "v1", "namespaces", _, "events", ..] => Self::Events,
             ["api", "v1", "namespaces", namespace, "pods", name] => {
                 Self::Pod { key: format!("{namespace}/{name}"), subresource: "" }
             }
@@ -48,18 +46,13 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Answers a request, after the time that requests take. Events cost no time, because nobody waits for them.
+/// Answers a request, after the time that requests take.
 pub async fn answer(api: Option<Arc<impl Pods>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let Some(api) = api else { return failure(503, "the model is not there") };
     let target = Target::of(parts.uri.path());
-    if target != Target::Events {
-        api.env().sleep(api.request_time()).await;
-    }
+    api.env().sleep(api.request_time()).await;
     let body = read_all(body, MAX_BYTES).await.unwrap_or_default();
-    if target == Target::Events {
-        return with_body(201, body);
-    }
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     let done = |_| json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
     let answered = match (&target, parts.method) {
@@ -109,7 +102,7 @@ mod tests {
         for (path, target) in [
             ("/api/v1/namespaces/a/pods/p", pod("")),
             ("/api/v1/namespaces/a/pods/p/binding", pod("binding")),
-            ("/api/v1/namespaces/a/events", Target::Events),
+            ("/api/v1/namespaces/a/events", Target::Other),
             ("/apis/resource.k8s.io/v1/resourceclaims", Target::Other),
         ] {
             assert_eq!(Target::of(path), target);

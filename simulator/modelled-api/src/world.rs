@@ -125,7 +125,7 @@ impl ModelledApi {
         let Settings { namespaces, nodes, failures, request, report_every, node_grace } = settings;
         // The service needs the model, and the informers need a client of the service.
         let shared: Arc<OnceLock<Weak<ModelledApi>>> = Arc::default();
-        let client = Client::from_service(scheduler, service(&shared), "scheduler");
+        let client = Client::from_service(scheduler, service(&shared), "scheduler").without_events();
         let informers = Informers::new(&client).without_server();
         let random = env.clone();
         let random = move |stream: &str| random.random(&format!("kubelet-sim/failures/{stream}"));

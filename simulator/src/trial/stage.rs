@@ -61,6 +61,7 @@ pub struct Stage {
     /// Settings of the schedulers, until they start.
     schedulers: Vec<scheduler::Settings>,
     attempts: Arc<dyn Attempts>,
+    keeps_events: bool,
 }
 
 impl Stage {
@@ -79,8 +80,7 @@ impl Stage {
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
-        let transit =
-            Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay, keeps_events: setup.keeps_events };
+        let transit = Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay };
         network.register(AUTHORITY, delayed(api.service.clone(), env, transit));
         let initial = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let admin = connect(env, "kubernetes-admin", "kubectl");
@@ -93,6 +93,7 @@ impl Stage {
             processes: Vec::new(),
             schedulers: Vec::new(),
             attempts,
+            keeps_events: setup.keeps_events,
         };
         let mut controllers = setup.controllers(keys::authority_pem());
         controllers.feature_gates = gangs::gates(has_gangs);
@@ -118,7 +119,10 @@ impl Stage {
         E: Display + Send + 'static,
     {
         let process = self.env.process(&format!("{part}/{number}"));
-        let running = component(connect(&process, part.user(), part.name()), process.clone());
+        let client = connect(&process, part.user(), part.name());
+        // They would be half of a trial's requests.
+        let client = if self.keeps_events { client } else { client.without_events() };
+        let running = component(client, process.clone());
         let failure = self.failure.clone();
         process.spawn(async move {
             if let Err(error) = running.await {

@@ -1,12 +1,11 @@
-//! The wire of a trial: requests of components take time, their watch events come late, and their Events are forgotten.
+//! The wire of a trial: requests of components take time, and their watch events come late.
 
 use crate::part::Part;
 use axum::body::Body;
 use component_base::env::Env;
-use component_base::http::read_all;
 use component_base::network::HttpService;
 use futures::{StreamExt, stream};
-use http::{Request, Response, StatusCode, header};
+use http::{Request, Response, header};
 use request::info::RequestInfo;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -14,7 +13,6 @@ use tower::ServiceExt;
 
 /// Frames of one watch that may be on their way.
 const FRAMES: usize = 10_000;
-const MAX_EVENT_BYTES: usize = 3 << 20;
 
 /// What the wire does.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +21,11 @@ pub struct Transit {
     pub request: Duration,
     /// Time by which each event of a watch arrives late.
     pub watch: Duration,
-    pub keeps_events: bool,
 }
 
 /// Wraps the server's service.
 pub fn delayed(service: HttpService, env: &Env, transit: Transit) -> HttpService {
-    let Transit { request: request_time, watch, keeps_events } = transit;
+    let Transit { request: request_time, watch } = transit;
     let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
         let (env, service) = (env.clone(), service.clone());
@@ -38,26 +35,16 @@ pub fn delayed(service: HttpService, env: &Env, transit: Transit) -> HttpService
                 return service.oneshot(request).await;
             }
             env.sleep(request_time).await;
-            let uri = request.uri();
-            let info = RequestInfo::of(request.method(), uri.path(), uri.query().unwrap_or_default());
-            if !keeps_events && writes_event(&info) {
-                return Ok(forget(request).await);
-            }
+            let is_late = !watch.is_zero() && is_watch(&request);
             let answer = service.oneshot(request).await?;
-            Ok(if info.verb == "watch" && !watch.is_zero() { late(answer, &env, watch) } else { answer })
+            Ok(if is_late { late(answer, &env, watch) } else { answer })
         }
     }))
 }
 
-fn writes_event(info: &RequestInfo) -> bool {
-    info.resource == "events" && matches!(info.verb.as_str(), "create" | "patch")
-}
-
-/// Answers a write of an Event as if it was done. Nobody reads the Events of a trial, and they would be half of its requests.
-async fn forget(request: Request<Body>) -> Response<Body> {
-    let body = read_all(request.into_body(), MAX_EVENT_BYTES).await.unwrap_or_default();
-    let answer = Response::builder().status(StatusCode::CREATED).header(header::CONTENT_TYPE, "application/json");
-    answer.body(Body::from(body)).expect("the answer is well-formed")
+fn is_watch(request: &Request<Body>) -> bool {
+    let uri = request.uri();
+    RequestInfo::of(request.method(), uri.path(), uri.query().unwrap_or_default()).verb == "watch"
 }
 
 /// Passes each frame of a body on when its time has come. Frames that follow each other closely stay as close.
@@ -92,7 +79,6 @@ mod tests {
     use super::*;
     use crate::in_virtual_time;
     use bytes::Bytes;
-    use http::Method;
     use std::convert::Infallible;
 
     #[test]
@@ -112,19 +98,5 @@ mod tests {
             received.collect::<Vec<_>>().await
         });
         assert_eq!(at_ms, [1000, 1100, 1150]);
-    }
-
-    #[test]
-    fn events_are_told_from_other_writes() {
-        for (method, path, expected) in [
-            (Method::POST, "/api/v1/namespaces/a/events", true),
-            (Method::PATCH, "/apis/events.k8s.io/v1/namespaces/a/events/e", true),
-            (Method::GET, "/api/v1/namespaces/a/events", false),
-            (Method::POST, "/api/v1/namespaces/a/pods", false),
-            (Method::POST, "/api/v1/namespaces/events/pods", false),
-            (Method::PATCH, "/apis/events.k8s.io/v1/namespaces/a/others/e", false),
-        ] {
-            assert_eq!(writes_event(&RequestInfo::of(&method, path, "")), expected, "{method} {path}");
-        }
     }
 }
