@@ -102,7 +102,8 @@ fn pair_of(pair: &str, notation: Notation) -> Result<(String, bool), String> {
 /// Refuses values that the named original refuses; returns its warnings and those of this model.
 pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String> {
     let known = known_to(component);
-    let mut enabled = before_own_values(&known, asked);
+    let mut enabled: BTreeMap<&str, bool> =
+        known.iter().map(|(name, gate)| (*name, gate.before_own_value(asked))).collect();
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     for (name, is_on) in asked {
@@ -131,14 +132,14 @@ pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String>
 
 /// Returns true if a gate of the named original is on. Its own value wins over those for all gates of its stage.
 pub fn is_on(component: &str, asked: &GateValues, name: &str) -> bool {
-    let by_stage = || before_own_values(&known_to(component), asked).get(name).copied();
+    let by_stage = || gates_of(component).find(|gate| gate.name == name).map(|gate| gate.before_own_value(asked));
     asked.get(name).copied().or_else(by_stage).unwrap_or(false)
 }
 
 /// Returns the gates of the named original that are on.
 pub fn enabled(component: &str, asked: &GateValues) -> BTreeSet<&'static str> {
-    let names = known_to(component).into_keys();
-    names.filter(|name| is_on(component, asked, name)).collect()
+    let is_on = |gate: &&Gate| asked.get(gate.name).copied().unwrap_or_else(|| gate.before_own_value(asked));
+    gates_of(component).filter(is_on).map(|gate| gate.name).collect()
 }
 
 /// Returns what a gate switches here in the named original; `None` if it switches nothing there.
@@ -147,25 +148,27 @@ pub fn switches(component: &str, name: &str) -> Option<&'static str> {
     Some(what).filter(|what| !what.is_empty())
 }
 
-/// Returns the values of all gates by default and by `AllAlpha` and `AllBeta`.
-fn before_own_values(known: &BTreeMap<&'static str, &Gate>, asked: &GateValues) -> BTreeMap<&'static str, bool> {
-    let mut enabled: BTreeMap<&str, bool> = known.iter().map(|(name, gate)| (*name, gate.default)).collect();
-    for (all, stage) in [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)] {
-        if let Some(is_on) = asked.get(all) {
-            enabled.extend(known.values().filter(|gate| gate.stage == stage).map(|gate| (gate.name, *is_on)));
-        }
-    }
-    enabled
-}
-
 /// Returns the gates of a component, by name.
 fn known_to(component: &str) -> BTreeMap<&'static str, &'static Gate> {
+    gates_of(component).map(|gate| (gate.name, gate)).collect()
+}
+
+fn gates_of(component: &str) -> impl Iterator<Item = &'static Gate> {
     let own: &[Gate] = if component == CLOUD_CONTROLLER_MANAGER { &[] } else { KUBERNETES };
-    let all = LIBRARIES.iter().chain(own).filter(|gate| gate.unknown_to != component);
-    all.map(|gate| (gate.name, gate)).collect()
+    LIBRARIES.iter().chain(own).filter(move |gate| gate.unknown_to != component)
 }
 
 impl Gate {
+    /// Returns the gate's value by default and by `AllAlpha` and `AllBeta`.
+    fn before_own_value(&self, asked: &GateValues) -> bool {
+        let all = match self.stage {
+            Stage::Alpha => "AllAlpha",
+            Stage::Beta => "AllBeta",
+            Stage::Ga | Stage::Deprecated => return self.default,
+        };
+        asked.get(all).copied().unwrap_or(self.default)
+    }
+
     /// Returns what the gate switches in a component; empty for nothing.
     fn switches_in(&self, component: &str) -> &'static str {
         match component {
