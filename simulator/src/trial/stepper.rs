@@ -14,6 +14,7 @@ use super::chooser::{Chooser, Decision};
 use super::setup::{Depth, Setup, Submission};
 use super::{Audience, Guest, play};
 use crate::virtual_runtime;
+use scheduler::framework::cache::NodeInfo;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +28,8 @@ pub struct Stepper {
     run: Option<Run>,
     runtime: Runtime,
     questions: mpsc::Receiver<(Decision, oneshot::Sender<Option<String>>)>,
-    /// Names of the nodes that may be chosen, and the way for the answer.
-    open: Option<(Vec<String>, oneshot::Sender<Option<String>>)>,
+    /// The nodes that may be chosen, and the way for the answer.
+    open: Option<(Vec<Arc<NodeInfo>>, oneshot::Sender<Option<String>>)>,
     took: Duration,
 }
 
@@ -59,8 +60,8 @@ impl Stepper {
         });
         match ended {
             Ok((decision, answer)) => {
-                let names = decision.feasible.iter().map(|at| decision.nodes[*at].name().to_owned());
-                self.open = Some((names.collect(), answer));
+                let feasible = decision.feasible.iter().map(|at| decision.nodes[*at].clone());
+                self.open = Some((feasible.collect(), answer));
                 Ok(Some(decision))
             }
             Err(ended) => {
@@ -74,7 +75,7 @@ impl Stepper {
     /// Answers the present decision with the name of a node, or with `None` to let the pod wait. Returns why the answer is none.
     pub fn apply(&mut self, node: Option<&str>) -> Result<(), String> {
         let (feasible, answer) = self.open.take().ok_or("there is nothing to decide")?;
-        if let Some(node) = node.filter(|node| !feasible.iter().any(|name| name == node)) {
+        if let Some(node) = node.filter(|node| !feasible.iter().any(|one| one.name() == *node)) {
             self.open = Some((feasible, answer));
             return Err(format!("node {node:?} does not fit"));
         }

@@ -7,15 +7,18 @@ use crate::sim::study_file::StudyFile;
 use component_helpers::scheduling::requests;
 use experiments::learning::layout::{Layout, NodeState, Outcome, PodState};
 use experiments::learning::ledger::{Answer, Ledger};
+use experiments::learning::node_table::NodeTable;
 use experiments::metrics::{self, Values};
 use experiments::record::Record;
 use experiments::study::Cell;
 use experiments::units::micros_of;
 use proto::Kind;
+use scheduler::framework::cache::NodeInfo;
 use serde_json::{Value, json};
 use simulator::trial::{Decision, Stepper};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What all environments of a process have in common.
@@ -58,8 +61,8 @@ impl Environment {
     }
 
     /// Appends the block of the present state.
-    pub fn write(&self, scene: &Scene<'_>, to: &mut Vec<u8>) {
-        match &self.episode {
+    pub fn write(&mut self, scene: &Scene<'_>, to: &mut Vec<u8>) {
+        match &mut self.episode {
             Some(episode) => episode.write(&scene.layout, to),
             None => scene.layout.write_end(to, Outcome::default(), &Values::new()),
         }
@@ -74,6 +77,7 @@ struct Episode {
     /// Records that the ledger has read.
     read: usize,
     decision: Option<Decision>,
+    table: NodeTable<Arc<NodeInfo>>,
     outcome: Outcome,
     until: Option<Duration>,
     metrics: Values,
@@ -95,6 +99,7 @@ impl Episode {
             ledger,
             read: 0,
             decision: None,
+            table: NodeTable::default(),
             outcome: Outcome::default(),
             metrics: Values::new(),
         };
@@ -149,24 +154,22 @@ impl Episode {
         Ok(())
     }
 
-    fn write(&self, layout: &Layout, to: &mut Vec<u8>) {
+    fn write(&mut self, layout: &Layout, to: &mut Vec<u8>) {
         let Some(decision) = &self.decision else {
             return layout.write_end(to, self.outcome, &self.metrics);
         };
-        let mut fits = vec![false; decision.nodes.len()];
-        decision.feasible.iter().for_each(|at| fits[*at] = true);
-        let nodes = decision.nodes.iter().enumerate().map(|(index, node)| NodeState {
-            name: node.name(),
-            allocatable: &node.allocatable,
-            requested: &node.requested,
-            is_feasible: fits[index],
-        });
+        self.table.show(layout, &decision.nodes, Arc::ptr_eq, state_of);
+        let feasible = decision.feasible.iter().filter_map(|place| self.table.row(*place));
         let requests = requests::scheduling_requests(&decision.pod);
         let pod = PodState {
             requests: &requests,
             priority: decision.pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default(),
             waited_s: self.ledger.age_s(&decision.pod.key(), micros_of(decision.at)),
         };
-        layout.write_decision(to, self.outcome, nodes, pod);
+        layout.write_decision(to, self.outcome, self.table.cells(), feasible, pod);
     }
+}
+
+fn state_of(node: &Arc<NodeInfo>) -> NodeState<'_> {
+    NodeState { name: node.name(), allocatable: &node.allocatable, requested: &node.requested }
 }

@@ -39,8 +39,6 @@ pub struct NodeState<'a> {
     pub name: &'a str,
     pub allocatable: &'a Resources,
     pub requested: &'a Resources,
-    /// True if the pod fits.
-    pub is_feasible: bool,
 }
 
 /// The pod of a decision.
@@ -92,6 +90,26 @@ impl Layout {
         &self.nodes
     }
 
+    /// Returns the row of a node; `None` if the study does not have it.
+    pub fn row_of(&self, node: &str) -> Option<usize> {
+        self.rows.get(node).copied()
+    }
+
+    /// Returns the number of cells of a node.
+    pub fn width(&self) -> usize {
+        2 * self.resources.len()
+    }
+
+    /// Fills the cells of a node.
+    pub fn fill(&self, cells: &mut [f32], node: NodeState<'_>) {
+        let (free, whole) = cells.split_at_mut(self.resources.len());
+        for (index, resource) in self.resources.iter().enumerate() {
+            let allocatable = node.allocatable.get(resource);
+            free[index] = self.part(index, allocatable - node.requested.get(resource));
+            whole[index] = self.part(index, allocatable);
+        }
+    }
+
     /// Returns name and shape of each field of a block, in order.
     pub fn fields(&self) -> Vec<(&'static str, Vec<usize>)> {
         let (nodes, resources) = (self.nodes.len(), self.resources.len());
@@ -100,7 +118,7 @@ impl Layout {
             ("terminated", vec![]),
             ("truncated", vec![]),
             ("time", vec![]),
-            ("nodes", vec![nodes, 2 * resources]),
+            ("nodes", vec![nodes, self.width()]),
             ("pod", vec![resources]),
             ("queue", vec![QUEUE.len()]),
             ("mask", vec![nodes + 1]),
@@ -123,58 +141,48 @@ impl Layout {
         })
     }
 
-    /// Appends the block of a decision.
-    pub fn write_decision<'a>(
+    /// Appends the block of a decision: the cells of a `NodeTable`, and the rows of the nodes on which the pod fits.
+    pub fn write_decision(
         &self,
         to: &mut Vec<u8>,
         outcome: Outcome,
-        nodes: impl Iterator<Item = NodeState<'a>>,
+        cells: &[f32],
+        feasible: impl Iterator<Item = usize>,
         pod: PodState<'_>,
     ) {
-        let width = 2 * self.resources.len();
-        let mut table = vec![0.0; self.nodes.len() * width];
         let mut mask = vec![0.0; self.nodes.len() + 1];
-        for node in nodes {
-            let Some(row) = self.rows.get(node.name) else { continue };
-            let cells = &mut table[row * width..(row + 1) * width];
-            for (index, resource) in self.resources.iter().enumerate() {
-                let allocatable = node.allocatable.get(resource);
-                let free = allocatable - node.requested.get(resource);
-                cells[index] = self.part(index, free);
-                cells[self.resources.len() + index] = self.part(index, allocatable);
-            }
-            mask[*row] = f64::from(u8::from(node.is_feasible));
-        }
+        feasible.for_each(|row| mask[row] = 1.0);
         mask[self.nodes.len()] = 1.0;
         head(to, outcome);
-        put(to, table);
+        put(to, cells.iter().copied());
         put(to, self.resources.iter().enumerate().map(|(index, name)| self.part(index, pod.requests.get(name))));
-        put(to, [outcome.pending as f64, pod.waited_s, f64::from(pod.priority), outcome.time_s]);
+        put(to, [outcome.pending as f32, pod.waited_s as f32, pod.priority as f32, outcome.time_s as f32]);
         put(to, mask);
-        put(to, vec![f64::NAN; NAMES.len()]);
+        put(to, [f32::NAN; NAMES.len()]);
     }
 
     /// Appends the block of an episode's end, with all of its metrics. A metric that it lacks is not a number.
     pub fn write_end(&self, to: &mut Vec<u8>, outcome: Outcome, metrics: &Values) {
         head(to, outcome);
-        put(to, vec![0.0; self.nodes.len() * 2 * self.resources.len() + self.resources.len()]);
-        put(to, [outcome.pending as f64, 0.0, 0.0, outcome.time_s]);
+        put(to, vec![0.0; self.nodes.len() * self.width() + self.resources.len()]);
+        put(to, [outcome.pending as f32, 0.0, 0.0, outcome.time_s as f32]);
         put(to, vec![0.0; self.nodes.len() + 1]);
-        put(to, NAMES.iter().map(|(name, _, _)| metrics.get(*name).copied().unwrap_or(f64::NAN)));
+        put(to, NAMES.iter().map(|(name, _, _)| metrics.get(*name).copied().unwrap_or(f64::NAN) as f32));
     }
 
-    fn part(&self, resource: usize, amount: i64) -> f64 {
-        (amount as f64 / self.scales[resource]).clamp(0.0, 1.0)
+    fn part(&self, resource: usize, amount: i64) -> f32 {
+        (amount as f64 / self.scales[resource]).clamp(0.0, 1.0) as f32
     }
 }
 
 fn head(to: &mut Vec<u8>, outcome: Outcome) {
-    let flag = |is: bool| f64::from(u8::from(is));
-    put(to, [outcome.reward, flag(outcome.is_terminated), flag(outcome.is_truncated), outcome.time_s]);
+    let flag = |is: bool| f32::from(u8::from(is));
+    let (reward, time_s) = (outcome.reward as f32, outcome.time_s as f32);
+    put(to, [reward, flag(outcome.is_terminated), flag(outcome.is_truncated), time_s]);
 }
 
-fn put(to: &mut Vec<u8>, numbers: impl IntoIterator<Item = f64>) {
+fn put(to: &mut Vec<u8>, numbers: impl IntoIterator<Item = f32>) {
     for number in numbers {
-        to.extend((number as f32).to_le_bytes());
+        to.extend(number.to_le_bytes());
     }
 }

@@ -2,14 +2,17 @@
 
 use super::layout::{Layout, NodeState, Outcome, PodState};
 use super::ledger::{Answer, Ledger};
+use super::node_table::NodeTable;
 use crate::amounts::Amounts;
 use crate::cluster::Machine;
+use crate::draw::seeded;
 use crate::metrics::Values;
 use crate::record::{self, Event, PodCreated, Record};
 use crate::study::{Reward, Term};
 use component_helpers::scheduling::requests::Resources;
 use expect_test::expect;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// One node of 4 cores and 8 GiB with two GPUs. Pod a takes a half of one GPU, b a whole one; both 2 cores.
 const EPISODE: &str = r#"
@@ -116,19 +119,65 @@ fn fields(layout: &Layout, block: &[u8]) -> String {
     text + &format!("metrics {given}\n")
 }
 
+struct Node {
+    name: &'static str,
+    allocatable: Resources,
+    requested: Resources,
+}
+
+fn node(name: &'static str, allocatable: &Resources, requested: &Resources) -> Rc<Node> {
+    Rc::new(Node { name, allocatable: allocatable.clone(), requested: requested.clone() })
+}
+
+fn state(node: &Rc<Node>) -> NodeState<'_> {
+    NodeState { name: node.name, allocatable: &node.allocatable, requested: &node.requested }
+}
+
+/// Nodes come, go, change and move; the table is always that of a new one.
+#[test]
+fn a_table_is_equal_to_a_new_one_after_every_change() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "not of the study"];
+    let layout = Layout::new(&NAMES[..3].iter().map(|name| machine(name, 8000)).collect::<Vec<_>>());
+    let mut draw = seeded(1);
+    let mut below = |bound: usize| (draw() % bound as u64) as usize;
+    let whole = resources(8000, 8, 110, 2);
+    let used = |name: &'static str, milli_cpu: usize| node(name, &whole, &resources(milli_cpu as i64, 1, 1, 0));
+    let (mut nodes, mut table) = (Vec::new(), NodeTable::default());
+    for _ in 0..200 {
+        let (place, milli_cpu) = (below(nodes.len() + 1), below(8000));
+        match below(4) {
+            0 if nodes.len() < NAMES.len() => {
+                let free = NAMES.into_iter().find(|name| nodes.iter().all(|node: &Rc<Node>| node.name != *name));
+                nodes.insert(place, used(free.unwrap(), milli_cpu));
+            }
+            1 if place < nodes.len() => drop(nodes.remove(place)),
+            2 if place < nodes.len() => nodes.swap(0, place),
+            _ if place < nodes.len() => nodes[place] = used(nodes[place].name, milli_cpu),
+            _ => {}
+        }
+        table.show(&layout, &nodes, Rc::ptr_eq, state);
+        let mut anew = NodeTable::default();
+        anew.show(&layout, &nodes, Rc::ptr_eq, state);
+        assert_eq!(table.cells(), anew.cells());
+        assert!((0..5).all(|place| table.row(place) == anew.row(place)));
+    }
+}
+
 #[test]
 fn a_block_has_every_number() {
     let layout = Layout::new(&[machine("b", 4000), machine("a", 8000)]);
     let (small, large) = (resources(4000, 8, 110, 2), resources(8000, 8, 110, 2));
-    let state = |name, allocatable, requested, is_feasible| NodeState { name, allocatable, requested, is_feasible };
     let (none, some) = (resources(0, 0, 0, 0), resources(6000, 2, 11, 1));
     // The order of the scheduler is another one, and a node is gone.
-    let nodes = [state("b", &small, &none, true), state("a", &large, &some, false), state("gone", &small, &none, true)];
+    let nodes = [node("b", &small, &none), node("a", &large, &some), node("gone", &small, &none)];
+    let mut table = NodeTable::default();
+    table.show(&layout, &nodes, Rc::ptr_eq, state);
+    let feasible = [0, 2].into_iter().filter_map(|place| table.row(place));
     let requests = resources(2000, 4, 1, 0);
     let pod = PodState { requests: &requests, priority: -5, waited_s: 2.5 };
     let outcome = Outcome { reward: -1.5, time_s: 60.0, pending: 3, ..Outcome::default() };
     let mut block = Vec::new();
-    layout.write_decision(&mut block, outcome, nodes.into_iter(), pod);
+    layout.write_decision(&mut block, outcome, table.cells(), feasible, pod);
     let mut end = Vec::new();
     let outcome = Outcome { is_terminated: true, ..Outcome::default() };
     layout.write_end(&mut end, outcome, &Values::from([("jct.mean".to_owned(), 30.0)]));
