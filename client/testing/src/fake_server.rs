@@ -474,9 +474,13 @@ fn status(status: &Status) -> Response<Body> {
     answer
 }
 
-/// Merges like a strategic merge patch of any kind: lists of conditions merge by type, other lists are replaced.
+/// Merges like a strategic merge patch of any kind: lists of conditions merge by type, members are deleted by uid, and other lists
+/// are replaced.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
+        (Value::Array(into), Value::Array(patch)) if !patch.is_empty() && patch.iter().all(is_deletion_by_uid) => {
+            into.retain(|known| patch.iter().all(|gone| gone["uid"] != known["uid"]));
+        }
         (Value::Array(into), Value::Array(patch))
             if patch.iter().all(is_condition) && into.iter().all(is_condition) =>
         {
@@ -501,6 +505,10 @@ fn merge(into: &mut Value, patch: &Value) {
         }
         (into, patch) => *into = patch.clone(),
     }
+}
+
+fn is_deletion_by_uid(value: &Value) -> bool {
+    value["$patch"] == "delete" && value["uid"].is_string()
 }
 
 fn is_condition(value: &Value) -> bool {

@@ -42,6 +42,16 @@ fn check_at(events: &[(i64, &str, Value)]) -> Option<String> {
 }
 
 fn check_timed(writer: impl Fn(u64) -> ControllerState, events: &[(i64, &str, Value)]) -> Option<String> {
+    check_by(|revision| Some(writer(revision)), events)
+}
+
+/// Checks objects that others than controllers write.
+fn check_without_controllers(events: &[(&str, Value)]) -> Option<String> {
+    let at_once: Vec<_> = events.iter().map(|(key, value)| (0, *key, value.clone())).collect();
+    check_by(|_| None, &at_once)
+}
+
+fn check_by(writer: impl Fn(u64) -> Option<ControllerState>, events: &[(i64, &str, Value)]) -> Option<String> {
     let violations = Violations::default();
     let mut safety = Safety::new(&violations, None);
     for (revision, (second, key, value)) in (2..).zip(events) {
@@ -53,7 +63,7 @@ fn check_timed(writer: impl Fn(u64) -> ControllerState, events: &[(i64, &str, Va
         });
         let event = Event { revision, key: (*key).into(), current: entry, previous: None };
         let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(*second);
-        safety.check(&Arc::new(event), at, Some(&writer(revision)));
+        safety.check(&Arc::new(event), at, writer(revision).as_ref());
     }
     violations.all().first().map(|violation| violation.what.clone())
 }
@@ -63,6 +73,7 @@ fn caches_at(deployments: u64, replica_sets: u64) -> ControllerState {
     ControllerState {
         at: Env::system().now(),
         delivered: CacheVersions { deployments, replica_sets },
+        since: CacheVersions { deployments, replica_sets },
         answered: Arc::default(),
     }
 }

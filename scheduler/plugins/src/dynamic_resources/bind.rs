@@ -10,6 +10,7 @@ use super::tracked_claims::TrackedClaims;
 use client::{Client, DeleteOptions, Error, EventSpec, EventType, Patch, PatchOptions, Recorder, Regarding};
 use component_base::env::Env;
 use component_helpers::device_claims::{FINALIZER, allocation, consumer, has_finalizer, is_reserved_for};
+use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::resource::v1::{AllocationResult, ResourceClaim};
@@ -17,8 +18,10 @@ use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use scheduling_framework::pod_info::PodInfo;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Attempts at one claim, if others write it at the same time.
 const ATTEMPTS: usize = 5;
@@ -34,6 +37,8 @@ pub struct Writer {
     /// Time that drivers have for the binding conditions of their devices.
     pub binding_timeout: Duration,
     metrics: DeviceMetrics,
+    /// Pods whose reservations are being taken back, by uid. Each channel closes at the end.
+    unreserving: Arc<Mutex<BTreeMap<String, oneshot::Receiver<()>>>>,
 }
 
 /// Default of `bindingTimeout`.
@@ -43,7 +48,14 @@ impl Writer {
     pub fn new(client: &Client, recorder: Recorder) -> Self {
         let env = client.env().clone();
         let metrics = DeviceMetrics::new(&env);
-        Self { client: client.clone(), env, recorder, binding_timeout: BINDING_TIMEOUT, metrics }
+        Self {
+            client: client.clone(),
+            env,
+            recorder,
+            binding_timeout: BINDING_TIMEOUT,
+            metrics,
+            unreserving: Arc::default(),
+        }
     }
 
     /// Returns the time before which an allocation is overdue.
@@ -58,7 +70,8 @@ enum Refused {
     Final(String),
 }
 
-/// Writes each claim that is not reserved for the pod yet.
+/// Writes each claim that is not reserved for the pod yet. It first waits until the reservations of an earlier attempt are taken
+/// back; that request would otherwise take this attempt's reservations.
 pub async fn bind(
     writer: &Writer,
     tracked: &TrackedClaims,
@@ -66,11 +79,20 @@ pub async fn bind(
     pod: &PodInfo,
     node: &str,
 ) -> Result<(), String> {
+    let earlier = writer.unreserving.lock().remove(pod.uid());
+    if let Some(ended) = earlier {
+        let _ = ended.await;
+    }
     for (number, one) in claims.claims.iter().enumerate() {
-        if is_reserved_for(&one.claim, &pod.pod) {
-            continue;
-        }
-        let written = Arc::new(bind_claim(writer, &one.claim, one.chosen.as_ref(), pod).await?);
+        let present = || tracked.get(one.claim.namespace(), one.claim.name());
+        let claim = match is_reserved_for(&one.claim, &pod.pod) {
+            false => one.claim.clone(),
+            true => match present().filter(|present| !is_reserved_for(present, &pod.pod)) {
+                Some(taken_back) => taken_back,
+                None => continue,
+            },
+        };
+        let written = Arc::new(bind_claim(writer, &claim, one.chosen.as_ref(), pod).await?);
         tracked.written(written.clone());
         claims.findings.lock().written.insert(number, written);
     }
@@ -221,8 +243,9 @@ async fn delete(client: &Client, claim: &ResourceClaim) -> Result<(), Error> {
 }
 
 /// Takes back the reservations of a pod that is not bound. What cannot be written now, the next attempt uses, or the
-/// controller of claims removes after the pod.
-pub fn unreserve(writer: &Writer, claims: &PodClaims, pod: &PodInfo) {
+/// controller of claims removes after the pod. If the pod is bound after all, because only the answer was lost, the controller
+/// reserves its claims again.
+pub fn unreserve(writer: &Writer, tracked: &Arc<TrackedClaims>, claims: &PodClaims, pod: &PodInfo) {
     if let Some(made) = claims.findings.lock().extended.take() {
         let client = writer.client.clone();
         writer.env.spawn(async move {
@@ -231,21 +254,28 @@ pub fn unreserve(writer: &Writer, claims: &PodClaims, pod: &PodInfo) {
             }
         });
     }
-    for claim in claims.newest() {
-        if allocation(&claim).is_none() || !is_reserved_for(&claim, &pod.pod) {
-            continue;
-        }
-        let (client, uid) = (writer.client.clone(), pod.uid().to_owned());
-        writer.env.spawn(async move {
+    let is_reserved = |claim: &Arc<ResourceClaim>| allocation(claim).is_some() && is_reserved_for(claim, &pod.pod);
+    let reserved: Vec<Arc<ResourceClaim>> = claims.newest().into_iter().filter(is_reserved).collect();
+    if reserved.is_empty() {
+        return;
+    }
+    let (ends, ended) = oneshot::channel::<()>();
+    let uid = pod.uid().to_owned();
+    writer.unreserving.lock().insert(uid.clone(), ended);
+    let (tracked, own) = (tracked.clone(), writer.clone());
+    writer.env.spawn(async move {
+        for claim in reserved {
             let patch = json!({
                 "metadata": {"uid": claim.uid()},
                 "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
             });
-            let api = client.api::<ResourceClaim>(claim.namespace());
-            let patched = api.patch_status(claim.name(), &Patch::Strategic(patch), &PatchOptions::default()).await;
-            if let Err(error) = patched {
-                tracing::warn!(claim = claim.key(), %error, "not unreserved");
+            let api = own.client.api::<ResourceClaim>(claim.namespace());
+            match api.patch_status(claim.name(), &Patch::Strategic(patch), &PatchOptions::default()).await {
+                Ok(patched) => tracked.written(Arc::new(patched)),
+                Err(error) => tracing::warn!(claim = claim.key(), %error, "not unreserved"),
             }
-        });
-    }
+        }
+        own.unreserving.lock().remove(&uid);
+        drop(ends);
+    });
 }

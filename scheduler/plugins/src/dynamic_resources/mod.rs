@@ -408,7 +408,7 @@ impl Reserve for DynamicResources {
         chosen.for_each(|claim| self.sources.claims.release(&claim.claim));
         wanted.chosen.iter().for_each(|(extended, _)| self.sources.claims.release(&extended.claim));
         if let Some(writer) = &self.writer {
-            bind::unreserve(writer, wanted, pod);
+            bind::unreserve(writer, &self.sources.claims, wanted, pod);
         }
     }
 }

@@ -439,6 +439,21 @@ async fn binding_writes_the_finalizer_the_allocation_and_the_reservation() {
     assert_eq!(binding.stored()["status"]["reservedFor"], json!([consumer("train"), consumer("other")]));
 }
 
+/// The next attempt begins while the request that takes back the reservation is on its way.
+#[tokio::test(start_paused = true)]
+async fn a_late_unreserve_takes_no_reservation_of_the_next_attempt() {
+    let env = Env::simulated(1);
+    let binding = Binding::reserved(&env).await;
+    binding.bind().await.unwrap();
+    binding.devices.unreserve(&binding.state, &binding.info, "n1");
+    let mut state = CycleState::default();
+    binding.devices.pre_filter(&mut state, &binding.info, &Snapshot::default()).unwrap();
+    binding.devices.reserve(&mut state, &binding.info, "n1").unwrap();
+    binding.devices.pre_bind(&state, &binding.info, "n1").await.unwrap();
+    env.sleep(Duration::from_secs(60)).await;
+    assert_eq!(binding.stored()["status"]["reservedFor"], json!([consumer("train")]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_resolved_and_other_errors_end_the_attempt() {
     let env = Env::simulated(1);

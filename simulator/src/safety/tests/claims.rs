@@ -1,6 +1,6 @@
 //! Tests the rule about ResourceClaims.
 
-use super::{A, B, check, pod};
+use super::{A, B, check, check_without_controllers, pod};
 use serde_json::{Value, json};
 
 const CLAIM: &str = "/registry/resourceclaims/default/gpu";
@@ -29,4 +29,21 @@ fn claims_are_not_taken_from_pods_that_need_them() {
     assert!(after(&[(A, Value::Null), claim(false, &["b"])]).ends_with(&taken(B)), "it is reserved without devices");
     assert!(after(&[(A, Value::Null), (CLAIM, Value::Null)]).ends_with(&taken(B)), "the claim is gone");
     assert_eq!(after(&[claim(true, &["a", "b", "other"]), claim(true, &["a", "b"])]), "", "there is no such pod");
+}
+
+/// A binding fails, or only its answer is lost.
+#[test]
+fn the_scheduler_takes_back_what_it_reserved() {
+    let after = |node: &str, events: &[(&'static str, Value)]| {
+        let first = [(A, pod("a", node, "1m", "")), claim(true, &["a"])];
+        check_without_controllers(&[&first, events].concat()).unwrap_or_default()
+    };
+    assert_eq!(after("", &[claim(true, &[]), claim(false, &[])]), "");
+    assert_eq!(after("", &[claim(false, &[])]), "", "a failed attempt frees the devices");
+    let bound = (A, pod("a", "n", "1m", ""));
+    assert_eq!(after("", &[bound.clone(), claim(true, &[]), claim(true, &["a"])]), "");
+    let taken = format!("{CLAIM} was taken from {A}, which still needs it");
+    assert!(after("", &[bound.clone(), claim(true, &[]), claim(false, &[])]).ends_with(&taken));
+    assert!(after("", &[claim(true, &[]), bound, claim(false, &[])]).ends_with(&taken));
+    assert!(after("n", &[claim(false, &["a"])]).ends_with(&taken));
 }
