@@ -10,7 +10,10 @@ use std::time::Duration;
 pub const NAMESPACE: &str = "kube-node-lease";
 
 /// Returns the renewed lease, or the first one. The node owns it, so that it is deleted with the node. While the node's
-/// uid is unknown the lease has no owner; a later renewal adds it.
+/// uid is unknown the lease has no owner; a later renewal adds it. The lease of a node that was deleted and made again gets the
+/// new owner: the garbage collector would delete it after each renewal.
+///
+/// Deviation: a kubelet sets the owner only of a lease that has none. It does not register its node a second time.
 pub fn renewed(present: Option<&Lease>, node_name: &str, node_uid: &str, duration: Duration, now: Timestamp) -> Lease {
     let mut lease = present.cloned().unwrap_or_else(|| Lease {
         metadata: ObjectMeta {
@@ -20,7 +23,9 @@ pub fn renewed(present: Option<&Lease>, node_name: &str, node_uid: &str, duratio
         },
         spec: None,
     });
-    if !node_uid.is_empty() && lease.metadata.owner_references.is_none() {
+    let owners = lease.metadata.owner_references.as_deref().unwrap_or_default();
+    let is_of_node = |owner: &OwnerReference| owner.uid == node_uid && owner.name == node_name;
+    if !node_uid.is_empty() && !owners.iter().any(is_of_node) {
         lease.metadata.owner_references = Some(vec![OwnerReference {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
@@ -55,6 +60,12 @@ mod tests {
         let second = renewed(Some(&stored), "node-0", "uid-1", Duration::from_secs(40), t1);
         assert_eq!(second.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(second.metadata.owner_references.as_ref().unwrap()[0].uid, "uid-1");
+        let of_new_node = renewed(Some(&second), "node-0", "uid-2", Duration::from_secs(40), t1);
+        let owners: Vec<String> =
+            of_new_node.metadata.owner_references.unwrap().into_iter().map(|owner| owner.uid).collect();
+        assert_eq!(owners, ["uid-2"], "the node was made again");
+        let unknown = renewed(Some(&second), "node-0", "", Duration::from_secs(40), t1);
+        assert_eq!(unknown.metadata.owner_references, second.metadata.owner_references);
         let spec = second.spec.unwrap();
         assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some("node-0"), Some(40)));
         assert_eq!(spec.renew_time, Some(MicroTime(t1)));
