@@ -45,34 +45,45 @@ impl PlannedPull {
 /// A pull is named by its pod's uid, its container, and the time at which it was asked for.
 type Key = (String, String, Timestamp);
 
+#[derive(Clone, Debug)]
+struct Planned {
+    image: String,
+    pull: PlannedPull,
+    made_at: Timestamp,
+}
+
 /// The pulls of one node that have not ended, and those that ended a short time ago.
 #[derive(Clone, Debug, Default)]
 pub struct ImagePulls {
-    planned: BTreeMap<Key, (String, PlannedPull)>,
+    planned: BTreeMap<Key, Planned>,
 }
 
 impl ImagePulls {
     /// Returns the plan of a pull; makes it when it is asked for the first time. At most `at_once` pulls run at the same
     /// time; 0 sets no limit. Containers that need the same image share one pull.
-    pub fn plan(&mut self, request: &PullRequest<'_>, at_once: usize) -> PlannedPull {
+    ///
+    /// If the clock was set back, plans from the later time hold nobody up: they are made again, for now.
+    pub fn plan(&mut self, request: &PullRequest<'_>, at_once: usize, now: Timestamp) -> PlannedPull {
+        self.planned.retain(|_, planned| planned.made_at <= now);
         let key = (request.pod_uid.to_owned(), request.container.to_owned(), request.asked_at);
-        if let Some((_, planned)) = self.planned.get(&key) {
-            return *planned;
+        if let Some(planned) = self.planned.get(&key) {
+            return planned.pull;
         }
-        let asked_at = request.asked_at;
-        self.planned.retain(|_, (_, pull)| pull.ends_at >= asked_at);
-        let shared = self.planned.values().find(|(image, _)| image == request.image).map(|(_, pull)| *pull);
-        let planned = shared.unwrap_or_else(|| {
+        let asked_at = request.asked_at.min(now);
+        self.planned.retain(|_, planned| planned.pull.ends_at >= asked_at);
+        let shared = self.planned.values().find(|planned| planned.image == request.image).map(|planned| planned.pull);
+        let pull = shared.unwrap_or_else(|| {
             let begins_at = asked_at.max(self.free_at(at_once).unwrap_or(asked_at));
             PlannedPull { begins_at, ends_at: begins_at + request.takes }
         });
-        self.planned.insert(key, (request.image.to_owned(), planned));
-        planned
+        self.planned.insert(key, Planned { image: request.image.to_owned(), pull, made_at: now });
+        pull
     }
 
     /// Returns when the next pull may begin; `None` when it need not wait.
     fn free_at(&self, at_once: usize) -> Option<Timestamp> {
-        let mut pulls: Vec<(Timestamp, &String)> = self.planned.values().map(|(image, p)| (p.ends_at, image)).collect();
+        let mut pulls: Vec<(Timestamp, &String)> =
+            self.planned.values().map(|it| (it.pull.ends_at, &it.image)).collect();
         pulls.sort();
         pulls.dedup();
         let waits_for = pulls.len().checked_sub(at_once).filter(|_| at_once > 0)?;
@@ -94,9 +105,20 @@ mod tests {
     }
 
     fn planned(pulls: &mut ImagePulls, at_once: usize, pod: &str, image: &str, asked_s: i64) -> (i64, i64) {
+        planned_at(pulls, at_once, pod, image, asked_s, asked_s)
+    }
+
+    fn planned_at(
+        pulls: &mut ImagePulls,
+        at_once: usize,
+        pod: &str,
+        image: &str,
+        asked_s: i64,
+        now_s: i64,
+    ) -> (i64, i64) {
         let takes = Duration::from_secs(10);
         let request = PullRequest { pod_uid: pod, container: "c", image, asked_at: at(asked_s), takes };
-        let plan = pulls.plan(&request, at_once);
+        let plan = pulls.plan(&request, at_once, at(now_s));
         (plan.begins_at.as_second(), plan.ends_at.as_second())
     }
 
@@ -111,8 +133,18 @@ mod tests {
             let requests = [("u1", "a", 0), ("u2", "b", 1), ("u3", "a", 2), ("u4", "c", 3), ("u5", "d", 4)];
             let found = requests.map(|(pod, image, asked_s)| planned(&mut pulls, at_once, pod, image, asked_s));
             assert_eq!(found, expected, "{at_once} at once");
-            assert_eq!(planned(&mut pulls, at_once, "u2", "b", 1), expected[1], "asked again");
+            assert_eq!(planned_at(&mut pulls, at_once, "u2", "b", 1, 4), expected[1], "asked again");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_no_pull_up() {
+        let mut pulls = ImagePulls::default();
+        assert_eq!(planned(&mut pulls, 1, "u1", "a", 3600), (3600, 3610));
+        assert_eq!(planned(&mut pulls, 1, "u2", "b", 5), (5, 15));
+        let again = planned_at(&mut pulls, 1, "u1", "a", 3600, 6);
+        assert_eq!(again, (15, 25), "it was asked for in the future");
+        assert_eq!(planned_at(&mut pulls, 1, "u1", "a", 3600, 20), again);
     }
 
     #[test]

@@ -415,12 +415,12 @@ impl SimulatedKubelet {
     }
 
     /// Plans a pull beside the others of the node.
-    pub fn plan_pull(&self, request: &PullRequest<'_>) -> PlannedPull {
+    pub fn plan_pull(&self, request: &PullRequest<'_>, now: Timestamp) -> PlannedPull {
         let takes = match self.image_pull_bytes_per_second {
             0 => request.takes,
             rate => request.takes + Duration::from_secs_f64(images::size_bytes(request.image) as f64 / rate as f64),
         };
-        self.state.lock().pulls.plan(&PullRequest { takes, ..request.clone() }, self.pulls_at_once)
+        self.state.lock().pulls.plan(&PullRequest { takes, ..request.clone() }, self.pulls_at_once, now)
     }
 
     pub fn add_image(&self, image: &str, now: Timestamp) {

@@ -225,7 +225,7 @@ fn decide(
         _ => kubelet.sandbox(pod, status),
     };
     let has_image = |image: &str| kubelet.has_image(image);
-    let plan_pull = |request: &PullRequest<'_>| kubelet.plan_pull(request);
+    let plan_pull = |request: &PullRequest<'_>| kubelet.plan_pull(request, now);
     let mut node_ips = node::internal_ips(node);
     if node_ips.is_empty() {
         node_ips.push(kubelet.machine.address.into());
