@@ -52,10 +52,29 @@ impl Context {
         } else {
             self.client.clone()
         };
-        Actor::new(&client.with_user_agent(&format!("controller-manager/{component}")), component)
+        let user_agent = format!("{}/{component}", self.client.user_agent());
+        Actor::new(&client.with_user_agent(&user_agent), component)
     }
 
     pub fn queue(&self, name: &'static str) -> WorkQueue<String> {
         WorkQueue::new(&self.env, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use component_base::http::{Body, HttpService};
+    use http::{Request, Response};
+    use std::convert::Infallible;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_user_agent_of_a_controller_begins_with_its_manager() {
+        let env = Env::simulated(1);
+        let nobody_asks = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
+        let service = HttpService::new(tower::service_fn(nobody_asks));
+        let client = Client::from_service(&env, service, "cloud-controller-manager");
+        let actor = Context::new(&client, Settings::default()).act_as(Some("service-controller"), "service-controller");
+        assert_eq!(actor.client.user_agent(), "cloud-controller-manager/service-controller");
     }
 }
