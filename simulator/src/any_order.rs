@@ -8,7 +8,9 @@ mod rows;
 use super::Simulation;
 use super::metrics_source::MetricsSource;
 use super::user::{self, User};
+use client::Client;
 use component_base::rng::Random;
+use proto::gvk::Gvr;
 use rows::{ROWS, Row};
 use serde_json::Value;
 use std::time::Duration;
@@ -30,6 +32,7 @@ pub async fn check(simulation: &Simulation) {
     let copies = (0..COPIES).flat_map(|number| ROWS.iter().map(move |row| (row, copy(number))));
     let edited = copies.clone().map(|(row, name)| async move {
         user.create_any(&(row.object)(&name)).await;
+        until_editable(simulation, row, &name).await;
         for edit in shuffled((row.edits)(), random) {
             simulation.env().sleep(LONGEST_PAUSE.mul_f64(random.unit())).await;
             user.patch(row.group, row.resource, row.namespace(), &name, edit).await;
@@ -57,6 +60,18 @@ pub async fn check(simulation: &Simulation) {
         simulation.fail(format!("the same edits, made again, led to {of_copies} writes"), Vec::new()).await;
     }
     simulation.stays_quiet(QUIET).await;
+}
+
+/// Waits until the API takes edits of a copy: a claim can be expanded only when it is bound.
+async fn until_editable(simulation: &Simulation, row: &Row, name: &str) {
+    let gvr = Gvr::new(row.group, "v1", row.resource);
+    let is_editable = async |client: &Client| {
+        let got = client.dynamic(&gvr, row.namespace()).get(name).await;
+        got.is_ok_and(|object| object["status"]["phase"] == "Bound")
+    };
+    if row.resource == "persistentvolumeclaims" {
+        simulation.until(&format!("the claim {name} is bound"), is_editable).await;
+    }
 }
 
 /// Creates what the copies need: a class of volumes, and a target and a metric for autoscalers.

@@ -26,6 +26,8 @@ pub struct CacheVersions {
 pub struct ControllerState {
     pub at: Instant,
     pub delivered: CacheVersions,
+    /// The versions from which on the reconcile may have begun. They are older if it had to wait for its token.
+    pub since: CacheVersions,
     /// The last answered write of each ReplicaSet, by key.
     pub answered: Arc<BTreeMap<String, AnsweredWrite>>,
 }
@@ -55,7 +57,7 @@ impl ControllerState {
     pub fn window<'a>(&self, siblings: impl Iterator<Item = &'a String>) -> Window {
         let mut earlier: Vec<&AnsweredWrite> = siblings.filter_map(|key| self.answered.get(key)).collect();
         earlier.sort_by_key(|answer| answer.answered_at);
-        let (mut began, mut since) = (self.at, self.delivered);
+        let (mut began, mut since) = (self.at, self.since);
         while let Some(answer) = earlier.pop_if(|answer| answer.answered_at == began) {
             (began, since) = (answer.requested_at, answer.delivered);
         }
@@ -88,6 +90,10 @@ pub struct ControllerCaches(Arc<Mutex<State>>);
 struct State {
     delivered: CacheVersions,
     answered: Arc<BTreeMap<String, AnsweredWrite>>,
+    /// The versions when a controller first asked for its token, by its account.
+    awaiting_token: BTreeMap<String, CacheVersions>,
+    /// When the last token was answered, and the oldest versions when it was asked for.
+    got_token: Option<(Instant, CacheVersions)>,
 }
 
 tokio::task_local! {
@@ -109,12 +115,35 @@ impl ControllerCaches {
     /// Returns the present state of the controllers; `at` is the present time.
     pub fn state_at(&self, at: Instant) -> ControllerState {
         let state = self.0.lock();
-        ControllerState { at, delivered: state.delivered, answered: state.answered.clone() }
+        // A controller that has waited for its token sends its request at once.
+        let since = state.got_token.filter(|(got_at, _)| *got_at == at).map_or(state.delivered, |(_, since)| since);
+        ControllerState { at, delivered: state.delivered, since, answered: state.answered.clone() }
+    }
+
+    /// Records that a controller asks for the token of its account, perhaps again.
+    pub fn record_token_request(&self, account: &str) {
+        let mut state = self.0.lock();
+        let delivered = state.delivered;
+        state.awaiting_token.entry(account.to_owned()).or_insert(delivered);
+    }
+
+    /// Records that a controller got the token of its account.
+    pub fn record_token(&self, account: &str, at: Instant) {
+        let mut state = self.0.lock();
+        let Some(asked) = state.awaiting_token.remove(account) else { return };
+        let since = match state.got_token {
+            Some((got_at, other)) if got_at == at => CacheVersions {
+                deployments: asked.deployments.min(other.deployments),
+                replica_sets: asked.replica_sets.min(other.replica_sets),
+            },
+            _ => asked,
+        };
+        state.got_token = Some((at, since));
     }
 
     /// Records that a controller got the answer to a write.
     pub fn record_answer(&self, key: String, version: u64, requester: &ControllerState, answered_at: Instant) {
-        let (requested_at, delivered) = (requester.at, requester.delivered);
+        let (requested_at, delivered) = (requester.at, requester.since);
         let answer = AnsweredWrite { version, requested_at, delivered, answered_at };
         Arc::make_mut(&mut self.0.lock().answered).insert(key, answer);
     }
@@ -150,5 +179,27 @@ mod tests {
         assert_eq!(later.window([].into_iter()), Window { since: at(5), until: at(5) }, "ReplicaSets of another owner");
         caches.record_delivered(REPLICA_SETS, 9);
         assert_eq!(window(&caches.state_at(env.now())), Window { since: at(9), until: at(9) });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reconcile_that_waits_for_its_token_uses_older_versions() {
+        let env = Env::simulated(1);
+        let caches = ControllerCaches::default();
+        let at = |deployments| CacheVersions { deployments, replica_sets: 0 };
+        let window = || caches.state_at(env.now()).window([].into_iter());
+        caches.record_delivered(DEPLOYMENTS, 3);
+        caches.record_token_request("deployment-controller");
+        caches.record_delivered(DEPLOYMENTS, 5);
+        env.sleep(Duration::from_millis(7)).await;
+        caches.record_token_request("deployment-controller");
+        caches.record_token_request("job-controller");
+        caches.record_delivered(DEPLOYMENTS, 6);
+        assert_eq!(window(), Window { since: at(6), until: at(6) }, "another controller");
+        env.sleep(Duration::from_millis(7)).await;
+        caches.record_token("deployment-controller", env.now());
+        caches.record_token("job-controller", env.now());
+        assert_eq!(window(), Window { since: at(3), until: at(6) });
+        env.sleep(Duration::from_millis(7)).await;
+        assert_eq!(window(), Window { since: at(6), until: at(6) });
     }
 }

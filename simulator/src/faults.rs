@@ -1,13 +1,12 @@
 //! `FaultInjector`: draws the faults of a run from the seed, with their times and durations, and injects them.
 
 use super::cluster::Cluster;
+use super::drawn_list::DrawnList;
 use super::part::Part;
-use super::plan::fault::Drawn;
 use super::wire::{Wire, WireFaults};
 use component_base::env::Env;
 use component_base::rng::Random;
 use jiff::SignedDuration;
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -118,38 +117,11 @@ fn store_faults(random: &Random) -> StoreFaults {
     }
 }
 
-/// The faults that a run has drawn so far, and the choice of those that are injected.
-#[derive(Debug, Default)]
-pub struct DrawnFaults {
-    /// Numbers of the faults to inject; `None` for all.
-    kept: Option<BTreeSet<u32>>,
-    drawn: Mutex<Vec<Drawn>>,
-}
-
-impl DrawnFaults {
-    pub fn keeping(kept: Option<BTreeSet<u32>>) -> Self {
-        Self { kept, drawn: Mutex::default() }
-    }
-
-    pub fn all(&self) -> Vec<Drawn> {
-        self.drawn.lock().clone()
-    }
-
-    /// Records a fault. Returns true if it is to be injected.
-    fn is_kept(&self, at: Duration, fault: &InjectedFault) -> bool {
-        let mut drawn = self.drawn.lock();
-        let number = u32::try_from(drawn.len() + 1).unwrap_or(u32::MAX);
-        let at = format!("{}.{:03}s", at.as_secs(), at.subsec_millis());
-        drawn.push(Drawn { number, at: Some(at), what: Some(fault.to_string()) });
-        self.kept.as_ref().is_none_or(|kept| kept.contains(&number))
-    }
-}
-
 /// Injects faults into a running cluster.
 pub struct FaultInjector {
     env: Env,
     began: Instant,
-    drawn: Arc<DrawnFaults>,
+    drawn: Arc<DrawnList>,
     random: Random,
     cluster: Arc<Cluster>,
     wire: Arc<Wire>,
@@ -161,7 +133,7 @@ impl FaultInjector {
     pub fn new(
         env: &Env,
         began: Instant,
-        drawn: &Arc<DrawnFaults>,
+        drawn: &Arc<DrawnList>,
         cluster: &Arc<Cluster>,
         wire: &Arc<Wire>,
         store: &Arc<Fault>,
@@ -192,7 +164,9 @@ impl FaultInjector {
             self.env.sleep_until(next).await;
             // A fault that is left out is drawn all the same, so that the others stay as they are.
             let fault = draw(&self.random, profile, &clients);
-            if !self.drawn.is_kept(self.env.now().duration_since(self.began), &fault) {
+            let (number, is_kept) = self.drawn.draw(self.env.now().duration_since(self.began));
+            self.drawn.describe(number, fault.to_string());
+            if !is_kept {
                 continue;
             }
             if let Some((lasts, fault)) = self.inject(fault, &mut lost) {

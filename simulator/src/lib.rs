@@ -17,6 +17,7 @@ pub mod cashier;
 
 // The faults.
 pub mod plan;
+mod drawn_list;
 mod wire;
 pub mod faults;
 
@@ -46,7 +47,8 @@ use client::{Client, ListOptions};
 use cluster::{Cluster, Layout};
 use component_base::env::Env;
 use convergence::Unconverged;
-use faults::{DrawnFaults, FaultInjector, FaultProfile};
+use drawn_list::DrawnList;
+use faults::{FaultInjector, FaultProfile};
 use log::{Log, Row};
 use metrics_source::MetricsSource;
 use part::Part;
@@ -100,6 +102,8 @@ pub struct Trace {
     pub promise: Option<String>,
     /// The faults that the seed has drawn.
     pub drawn: Vec<Drawn>,
+    /// The user's actions that the seed has drawn.
+    pub actions: Vec<Drawn>,
     /// The points at which faults can be tried.
     pub points: Vec<Point>,
     /// The planned faults that have happened, each with its place.
@@ -112,11 +116,13 @@ pub struct Start {
     pub seed: u64,
     /// Numbers of the drawn faults to inject; `None` for all.
     pub kept_faults: Option<BTreeSet<u32>>,
+    /// Numbers of the user's drawn actions to take; `None` for all.
+    pub kept_actions: Option<BTreeSet<u32>>,
 }
 
 impl From<u64> for Start {
     fn from(seed: u64) -> Self {
-        Self { seed, kept_faults: None }
+        Self { seed, kept_faults: None, kept_actions: None }
     }
 }
 
@@ -124,7 +130,8 @@ impl From<u64> for Start {
 #[derive(Clone)]
 pub struct Simulation {
     seed: u64,
-    drawn: Arc<DrawnFaults>,
+    drawn: Arc<DrawnList>,
+    actions: Arc<DrawnList>,
     env: Env,
     began: Instant,
     log: Log,
@@ -185,8 +192,8 @@ impl Simulation {
         })
     }
 
-    async fn new(Start { seed, kept_faults }: Start, layout: Layout) -> Self {
-        let drawn = Arc::new(DrawnFaults::keeping(kept_faults));
+    async fn new(Start { seed, kept_faults, kept_actions }: Start, layout: Layout) -> Self {
+        let [drawn, actions] = [kept_faults, kept_actions].map(|kept| Arc::new(DrawnList::keeping(kept)));
         let env = Env::simulated(seed);
         let violations = Violations::default();
         let log = Log::new(&env);
@@ -202,6 +209,7 @@ impl Simulation {
         Self {
             seed,
             drawn,
+            actions,
             began: env.now(),
             env,
             log,
@@ -326,6 +334,7 @@ impl Simulation {
         Trace {
             promise: self.violations.all().first().map(|violation| violation.promise.clone()),
             drawn: self.drawn.all(),
+            actions: self.actions.all(),
             points: self.wire.plan(FaultPlan::points),
             reached: self.wire.plan(|plan| plan.reached().to_vec()),
         }

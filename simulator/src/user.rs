@@ -17,6 +17,7 @@ pub use service_cidrs::service_cidr;
 use super::Simulation;
 use client::{Client, DeleteOptions, DynamicApi, Error, ListOptions, Patch, PatchOptions, Propagation};
 use component_base::rng::Random;
+use parking_lot::Mutex;
 use proto::gvk::{Gvk, Gvr, split_api_version};
 use proto::resources::Catalogue;
 use serde_json::{Value, json};
@@ -31,6 +32,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const NAMES: usize = 4;
 /// Number of names for StatefulSets.
 const STATEFUL_NAMES: usize = 2;
+
+/// Name of the external metric that autoscalers follow.
+const LOAD: &str = "load";
 
 /// Returns a pod template with resource requests.
 pub(super) fn template(app: &str, image: &str, cpu: &str) -> Value {
@@ -109,18 +113,26 @@ pub fn stateful_set(name: &str, replicas: usize, image: &str) -> Value {
     set
 }
 
+/// Returns kind and name of an object.
+fn shown(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
+}
+
 /// A user of the cluster. The seed decides its actions.
 pub struct User<'a> {
     simulation: &'a Simulation,
     client: Client,
     random: Random,
     nodes: u32,
+    /// What it has done, in words.
+    done: Mutex<Vec<String>>,
 }
 
 impl<'a> User<'a> {
     pub fn new(simulation: &'a Simulation, nodes: u32) -> Self {
         let random = simulation.env().random("simulation/user");
-        Self { simulation, client: simulation.admin(), random, nodes }
+        Self { simulation, client: simulation.admin(), random, nodes, done: Mutex::default() }
     }
 
     /// Performs actions for some time. Leaves only objects that can converge, and uncordons all nodes.
@@ -132,16 +144,23 @@ impl<'a> User<'a> {
             self.create("", "persistentvolumes", kept_volume(&format!("kept-{number}"))).await;
         }
         self.create("apps", "statefulsets", self.new_stateful_set("db-0")).await;
-        self.repeat_until(end, async || self.act().await).await;
+        self.repeat_until(end, async |user| user.act().await).await;
         self.settle_scaled_and_attached(1).await;
         self.uncordon_all().await;
     }
 
-    /// Repeats an action with random pauses.
-    async fn repeat_until(&self, end: Instant, act: impl AsyncFn()) {
-        let env = self.simulation.env();
+    /// Takes one action after another, with random pauses. Each has random numbers of its own, so that it stays the same where
+    /// others are left out.
+    async fn repeat_until(&self, end: Instant, act: impl AsyncFn(&User<'_>)) {
+        let (env, actions) = (self.simulation.env(), &self.simulation.actions);
         while env.now() < end {
-            act().await;
+            let (number, is_kept) = actions.draw(env.now().duration_since(self.simulation.began));
+            if is_kept {
+                let random = env.random(&format!("simulation/user/{number}"));
+                let user = User { client: self.client.clone(), random, done: Mutex::default(), ..*self };
+                act(&user).await;
+                actions.describe(number, user.done.into_inner().join(", "));
+            }
             env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
         }
     }
@@ -155,7 +174,7 @@ impl<'a> User<'a> {
     /// Creates, changes and deletes StatefulSets and their pods for some time.
     pub async fn work_on_stateful_sets(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
-        self.repeat_until(end, async || self.act_on_stateful_sets().await).await;
+        self.repeat_until(end, async |user| user.act_on_stateful_sets().await).await;
     }
 
     async fn act_on_stateful_sets(&self) {
@@ -271,7 +290,7 @@ impl<'a> User<'a> {
         }
         let pod = &found.items[self.random.below(found.items.len())];
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        self.retry(async || pods.delete(name, &DeleteOptions::default()).await).await;
+        self.retry(format!("delete pods/{name}"), async || pods.delete(name, &DeleteOptions::default()).await).await;
     }
 
     async fn cordon(&self) {
@@ -283,33 +302,38 @@ impl<'a> User<'a> {
     pub async fn create(&self, group: &str, resource: &str, object: Value) {
         let namespace = if matches!(resource, "storageclasses" | "persistentvolumes") { "" } else { "default" };
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
-        self.retry(async || api.create(&object).await.map(drop)).await;
+        let what = format!("create {resource}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+        self.retry(what, async || api.create(&object).await.map(drop)).await;
     }
 
     /// Creates an object of any kind of Kubernetes.
     pub async fn create_any(&self, object: &Value) {
         let (api, object) = self.collection(object);
-        self.retry(async || api.create(&object).await.map(drop)).await;
+        self.retry(format!("create {}", shown(&object)), async || api.create(&object).await.map(drop)).await;
     }
 
     /// Deletes the object that has the kind, namespace and name of this one.
     pub async fn delete_any(&self, object: &Value) {
         let (api, object) = self.collection(object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        self.retry(async || api.delete(name, &DeleteOptions::default()).await).await;
+        self.retry(format!("delete {}", shown(&object)), async || api.delete(name, &DeleteOptions::default()).await)
+            .await;
     }
 
     /// Patches an object of a collection.
     pub async fn patch_in(&self, gvr: &Gvr, namespace: &str, name: &str, patch: &Patch) {
         let api = self.client.dynamic(gvr, namespace);
-        self.retry(async || api.patch(name, patch, &PatchOptions::default()).await.map(drop)).await;
+        self.retry(format!("patch {}/{name}", gvr.resource), async || {
+            api.patch(name, patch, &PatchOptions::default()).await.map(drop)
+        })
+        .await;
     }
 
     /// Deletes an object of a collection.
     pub async fn delete_in(&self, gvr: &Gvr, namespace: &str, name: &str, propagation: Option<Propagation>) {
         let api = self.client.dynamic(gvr, namespace);
         let options = DeleteOptions { propagation, ..DeleteOptions::default() };
-        self.retry(async || api.delete(name, &options).await).await;
+        self.retry(format!("delete {}/{name}", gvr.resource), async || api.delete(name, &options).await).await;
     }
 
     /// Returns the collection that an object belongs to, and the object without a namespace if its kind has none.
@@ -327,18 +351,30 @@ impl<'a> User<'a> {
 
     pub async fn patch(&self, group: &str, resource: &str, namespace: &str, name: &str, patch: Value) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
+        let what = format!("patch {resource}/{name} with {patch}");
         let patch = Patch::Strategic(patch);
-        self.retry(async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
+        self.retry(what, async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
     }
 
     pub async fn delete(&self, group: &str, resource: &str, name: &str, propagation: Propagation) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
         let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
-        self.retry(async || api.delete(name, &options).await).await;
+        self.retry(format!("delete {resource}/{name}"), async || api.delete(name, &options).await).await;
     }
 
-    /// Repeats an action until it succeeds, or until the answer shows that a retry is pointless.
-    async fn retry(&self, act: impl AsyncFn() -> Result<(), Error>) {
+    fn note(&self, what: String) {
+        self.done.lock().push(what);
+    }
+
+    /// Changes the load that autoscalers follow.
+    fn set_load(&self, value: &str) {
+        self.note(format!("set the load to {value}"));
+        self.simulation.metrics.set(LOAD, value);
+    }
+
+    /// Repeats a request until it succeeds, or until the answer shows that a retry is pointless. `what` says it in words.
+    async fn retry(&self, what: String, act: impl AsyncFn() -> Result<(), Error>) {
+        self.note(what);
         loop {
             match act().await {
                 Ok(()) => return,

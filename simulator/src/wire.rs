@@ -214,6 +214,10 @@ impl Wire {
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
         let is_controllers_write = caller == Some(Part::ControllerManager) && info.is_mutating();
         let requester = is_controllers_write.then(|| self.checked_store.caches().state_at(self.env.now()));
+        let account = (requester.is_some() && info.subresource == "token").then(|| info.name.clone());
+        if let Some(account) = &account {
+            self.checked_store.caches().record_token_request(account);
+        }
         if let Some(component) = caller {
             self.env.sleep(self.random.jitter(LATENCY, 1.0)).await;
             self.delay().await;
@@ -254,6 +258,9 @@ impl Wire {
             let name = plan::watch_name(&info, is_partial);
             let feeds_caches = caller == Part::ControllerManager && !is_partial;
             return Ok(self.watch(answer, caller, name, check, feeds_caches, server));
+        }
+        if let Some(account) = account.filter(|_| answer.status().is_success()) {
+            self.checked_store.caches().record_token(&account, self.env.now());
         }
         match requester.filter(|_| is_resize(&info) && answer.status().is_success()) {
             Some(requester) => self.record_answer(&info, &requester, answer).await,

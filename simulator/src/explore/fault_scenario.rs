@@ -5,7 +5,7 @@ use crate::cashier::Mistake;
 use crate::cluster::Layout;
 use crate::explore::step::Step;
 use crate::explore::stories;
-use crate::plan::fault::Fault;
+use crate::plan::fault::{Drawn, Fault};
 use crate::scenario::SCENARIOS;
 use experiments::Problem;
 use experiments::study::schema;
@@ -40,6 +40,9 @@ pub struct FaultScenario {
     /// story with drawn faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Vec<Fault>>,
+    /// The user's actions in a story with drawn faults. Without this field, all that the seed draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actions: Option<Vec<Drawn>>,
     /// The promise that was broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
@@ -161,6 +164,9 @@ impl FaultScenario {
         }
         if self.story.is_some() && self.cluster.is_some() {
             found.push(Problem::new("cluster", "the story has a cluster of its own"));
+        }
+        if self.actions.is_some() && !self.has_drawn_faults() {
+            found.push(Problem::new("actions", "the seed draws no actions in this story: it has steps"));
         }
         for (index, step) in self.steps.iter().enumerate() {
             let problems = step.problems().into_iter();

@@ -1,8 +1,9 @@
-//! Shrinks a scenario that breaks a promise: leaves out faults and steps as long as the same promise is broken.
+//! Shrinks a scenario that breaks a promise: leaves out faults and steps, or actions of the user, as long as the same promise is
+//! broken.
 
 use crate::explore::fault_scenario::FaultScenario;
 use crate::explore::step::Step;
-use crate::plan::fault::Fault;
+use crate::plan::fault::{Drawn, Fault};
 use exploration::shrink::shrink;
 
 /// The least scenario that was found.
@@ -29,7 +30,7 @@ pub enum Error<E> {
 /// Shrinks a scenario. `play` plays one, and returns the promise that it breaks.
 ///
 /// A story without some of its steps may break the promise by itself: nothing is paid where nothing is ordered. So a part of the
-/// steps counts only if it keeps every promise without the faults.
+/// steps or actions counts only if it keeps every promise without the faults.
 pub fn minimise<E>(
     scenario: &FaultScenario,
     mut play: impl FnMut(&FaultScenario) -> Result<Option<String>, E>,
@@ -53,7 +54,15 @@ pub fn minimise<E>(
         let faults = before.faults.clone().unwrap_or_default();
         let faults = shrink(&faults, |part| Ok::<_, E>(promise(&with_faults(part))?.as_ref() == Some(&broken)))?;
         least.faults = Some(faults);
-        if !least.has_drawn_faults() {
+        if let Some(actions) = &before.actions {
+            let part_of = least.clone();
+            let with_actions = |part: &[Drawn]| FaultScenario { actions: Some(part.to_vec()), ..part_of.clone() };
+            let actions = shrink(actions, |part| {
+                let part = with_actions(part);
+                Ok::<_, E>(promise(&part)?.as_ref() == Some(&broken) && promise(&without_faults(&part))?.is_none())
+            })?;
+            least.actions = Some(actions);
+        } else if !least.has_drawn_faults() {
             let told = least.told();
             let with_steps = |part: &[Step]| FaultScenario { steps: part.to_vec(), ..told.clone() };
             let steps = shrink(&told.steps, |part| {

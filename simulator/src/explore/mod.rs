@@ -11,7 +11,7 @@ pub mod minimise;
 
 use crate::plan::FaultPlan;
 use crate::plan::crash_point::CrashPoint;
-use crate::plan::fault::Fault;
+use crate::plan::fault::{Drawn, Fault};
 use crate::scenario::SCENARIOS;
 use crate::{Run, Simulation, Start};
 use fault_scenario::FaultScenario;
@@ -31,8 +31,13 @@ pub fn play_story(story: &str, seed: u64, point: Option<CrashPoint>) -> Option<R
 fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>) -> Run<()> {
     let drawn = scenario.story.as_deref().and_then(|story| SCENARIOS.iter().find(|scenario| scenario.name == story));
     if let Some(drawn) = drawn {
-        let numbers = |faults: &[Fault]| faults.iter().filter_map(|fault| Some(fault.drawn.as_ref()?.number)).collect();
-        return (drawn.run)(Start { seed: scenario.seed, kept_faults: scenario.faults.as_deref().map(numbers) });
+        let faults = |faults: &[Fault]| faults.iter().filter_map(|fault| Some(fault.drawn.as_ref()?.number)).collect();
+        let actions = |actions: &[Drawn]| actions.iter().map(|action| action.number).collect();
+        return (drawn.run)(Start {
+            seed: scenario.seed,
+            kept_faults: scenario.faults.as_deref().map(faults),
+            kept_actions: scenario.actions.as_deref().map(actions),
+        });
     }
     let told = scenario.told();
     let layout = told.cluster.clone().unwrap_or_default().layout();

@@ -68,6 +68,8 @@ faults:
     {
         assert!(found.contains(path), "nothing says {path}:\n{found}");
     }
+    let text = "{apiVersion: orrery.dev/v1alpha1, kind: FaultScenario, story: job, actions: [{number: 1}]}";
+    assert_eq!(problems(text), ["actions: the seed draws no actions in this story: it has steps"]);
     let text = "{apiVersion: orrery.dev/v1alpha1, kind: FaultScenario, story: nothing}";
     assert_eq!(problems(text), ["story: Unsupported value: \"nothing\": see orrery sim explore --list"]);
 }
@@ -129,6 +131,29 @@ fn a_failing_scenario_shrinks_to_what_it_needs() {
     assert!(!least.text().contains("prices"), "{}", least.text());
     assert_eq!(FaultScenario::read(&least.text()).unwrap(), least);
     assert!(minimised.runs < 120, "{} runs", minimised.runs);
+}
+
+/// Of five drawn faults and twelve actions, one fault matters after two of the actions. The last action alone breaks the same
+/// promise, so the two are not left out for its sake.
+#[test]
+fn a_failing_scenario_with_drawn_faults_shrinks_to_faults_and_actions() {
+    let drawn = |number| Drawn { number, ..Drawn::default() };
+    let faults = (1..=5).map(|number| Fault { drawn: Some(drawn(number)), ..Fault::default() }).collect();
+    let failing = FaultScenario {
+        faults: Some(faults),
+        actions: Some((1..=12).map(drawn).collect()),
+        ..FaultScenario::of_story("survive", 1)
+    };
+    let promise = |scenario: &FaultScenario| {
+        let has_fault = |number| scenario.faults.iter().flatten().any(|fault| fault.drawn == Some(drawn(number)));
+        let takes = |number| scenario.actions.iter().flatten().any(|action| *action == drawn(number));
+        let is_broken = has_fault(4) && takes(3) && takes(8) || takes(12) && !takes(8);
+        Ok::<_, Infallible>(is_broken.then(|| "quotas".to_owned()))
+    };
+    let least = minimise::minimise(&failing, promise).unwrap().scenario;
+    assert_eq!(least.faults, Some(vec![Fault { drawn: Some(drawn(4)), ..Fault::default() }]));
+    assert_eq!(least.actions, Some(vec![drawn(3), drawn(8)]));
+    assert_eq!(FaultScenario::read(&least.text()).unwrap(), least);
 }
 
 #[test]

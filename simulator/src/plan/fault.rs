@@ -78,8 +78,9 @@ pub struct Swap {
     pub occurrence: u32,
 }
 
-/// A fault that the seed draws, by its number from 1. Only the number counts; the rest says to a reader what it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// A fault or an action of the user that the seed draws, by its number from 1. Only the number counts; the rest says to a reader
+/// what it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Drawn {
     pub number: u32,

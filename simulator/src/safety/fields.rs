@@ -15,6 +15,7 @@ pub struct Metadata {
     pub owner_references: Vec<OwnerReference>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    pub finalizers: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -154,6 +155,7 @@ pub struct ServicePort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidr {
+    pub metadata: Metadata,
     pub spec: ServiceCidrSpec,
 }
 

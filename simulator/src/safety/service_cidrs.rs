@@ -3,11 +3,14 @@
 //!
 //! A ServiceCIDR that is being deleted still counts: it exists until its finalizer goes. Before there is any, the flags of the
 //! API server say the range.
+//!
+//! The controller sets the finalizer. Addresses are allocated also while it does not run, and then nothing holds back the
+//! deletion of a new ServiceCIDR, as in Kubernetes. The range of one that never had the finalizer still counts when it is gone.
 
 use super::fields::{Service, ServiceCidr};
 use super::{Rule, RuleViolation, WriteContext, read};
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 const SERVICES: &str = "/registry/services/specs/";
@@ -16,6 +19,8 @@ const SERVICE_CIDRS: &str = "/registry/servicecidrs/";
 #[derive(Default)]
 pub struct ServiceCidrs {
     ranges: BTreeMap<String, Vec<IpNet>>,
+    /// Keys of the ServiceCIDRs that have had their finalizer.
+    protected: BTreeSet<String>,
     /// Cluster IPs by the key of their Service.
     addresses: BTreeMap<String, Vec<IpAddr>>,
 }
@@ -46,8 +51,12 @@ impl Rule for ServiceCidrs {
             Some(service_cidr) => {
                 let ranges = service_cidr.spec.cidrs.iter().filter_map(|cidr| cidr.parse().ok());
                 drop(self.ranges.insert(key.to_owned(), ranges.collect()));
+                if !service_cidr.metadata.finalizers.is_empty() {
+                    self.protected.insert(key.to_owned());
+                }
             }
-            None => drop(self.ranges.remove(key)),
+            None if self.protected.remove(key) => drop(self.ranges.remove(key)),
+            None => {}
         }
         let left = self.addresses.iter().find_map(|(service, ips)| Some((service, self.outside(ips)?)));
         left.map_or(Ok(()), |(service, address)| {

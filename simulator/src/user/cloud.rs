@@ -26,7 +26,7 @@ impl User<'_> {
             cloud,
             Settings { latency_ms: 200, fault_rate: 0.2, load_balancer_quota: 2, ..Settings::default() },
         );
-        self.repeat_until(end, async || self.act_on_cloud(cloud).await).await;
+        self.repeat_until(end, async |user| user.act_on_cloud(cloud).await).await;
         self.set_cloud(cloud, Settings::default());
         let machines = cloud.look(|cloud| cloud.holdings().machines.keys().cloned().collect::<Vec<_>>());
         machines.iter().for_each(|machine| self.set_power(cloud, machine, Power::Running));
@@ -59,7 +59,9 @@ impl User<'_> {
             }
             9 => {
                 let size = 2 + u32::try_from(random.below(4)).unwrap_or_default();
-                self.simulation.cluster.log_line(&format!("the cloud is to have {size} machines"));
+                let what = format!("the cloud is to have {size} machines");
+                self.simulation.cluster.log_line(&what);
+                self.note(what);
                 if let Err(problem) = cloud.change_at_once(|cloud| cloud.scale(GROUP, size)) {
                     self.simulation.cluster.log_line(&format!("the cloud refuses it: {problem}"));
                 }
@@ -77,6 +79,7 @@ impl User<'_> {
 
     /// Switches a machine on or off, if there is such a machine.
     fn set_power(&self, cloud: &RunningCloud, machine: &str, power: Power) {
+        self.note(format!("the machine {machine} is {power:?}"));
         if cloud.change_at_once(|cloud| cloud.set_power(machine, power)).is_ok() {
             self.simulation.cluster.log_line(&format!("the machine {machine} is {power:?}"));
         }

@@ -26,7 +26,7 @@ impl User<'_> {
         for number in 0..DAEMONS {
             self.create("apps", "daemonsets", self.new_daemon_set(&format!("daemon-{number}"))).await;
         }
-        self.repeat_until(end, async || self.act_on_daemons().await).await;
+        self.repeat_until(end, async |user| user.act_on_daemons().await).await;
         self.uncordon_all().await;
     }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// Number of names for Jobs.
 const JOBS: usize = 3;
 const SCALED: &str = "scaled";
-const LOAD: &str = "load";
 
 /// Returns a Job whose pods end by themselves, some of them after its deadline.
 fn job_with_deadline(name: &str, run_for: &str) -> Value {
@@ -37,9 +36,9 @@ impl User<'_> {
         }
         self.create("apps", "deployments", deployment(SCALED, 2, "web:1")).await;
         self.create_any(&super::autoscaler(SCALED, 1, 8)).await;
-        self.repeat_until(end, async || self.act_with_deadlines().await).await;
+        self.repeat_until(end, async |user| user.act_with_deadlines().await).await;
         self.delete("batch", "cronjobs", "cron", Propagation::Background).await;
-        self.simulation.metrics.set(LOAD, "25");
+        self.set_load("25");
     }
 
     async fn act_with_deadlines(&self) {
@@ -51,7 +50,7 @@ impl User<'_> {
             4 | 5 => self.create_any(&cron_job(["Allow", "Forbid", "Replace"][random.below(3)])).await,
             6 => self.delete("batch", "cronjobs", "cron", Propagation::Background).await,
             7 => self.set_image_of("deployments", SCALED).await,
-            _ => self.simulation.metrics.set(LOAD, ["3", "15", "40", "70"][random.below(4)]),
+            _ => self.set_load(["3", "15", "40", "70"][random.below(4)]),
         }
     }
 }

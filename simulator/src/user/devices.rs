@@ -67,7 +67,7 @@ impl User<'_> {
     pub async fn work_on_devices(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
         self.create_any(&template()).await;
-        self.repeat_until(end, async || self.act_on_devices().await).await;
+        self.repeat_until(end, async |user| user.act_on_devices().await).await;
         let end = end + LAST_ALLOCATIONS;
         while self.simulation.env().now() < end {
             for number in 0..SHARED {
@@ -141,6 +141,7 @@ impl User<'_> {
         let api = self.client.dynamic(&Gvr::new("resource.k8s.io", "v1", "resourceclaims"), "default");
         let mut claim = claim.clone();
         claim["metadata"]["finalizers"] = json!([FINALIZER]);
+        self.note(format!("allocate {pool}/{device}"));
         let Ok(mut claim) = api.update(&claim).await else { return };
         let result = json!({"request": "gpu", "driver": DRIVER, "pool": pool, "device": device});
         claim["status"] = json!({"allocation": {"devices": {"results": [result]}}});
@@ -158,6 +159,7 @@ impl User<'_> {
             true => json!([{"key": "broken", "effect": "NoExecute"}]),
             false => Value::Null,
         };
+        self.note(format!("taint or untaint a device of {node}"));
         // The node's driver may write it at the same time.
         let _ = api.update(&slice).await;
     }

@@ -113,7 +113,7 @@ impl User<'_> {
             self.create_any(&object).await;
         }
         self.create_any(&self.any_gang().workload()).await;
-        self.repeat_until(end, async || self.act_on_gangs().await).await;
+        self.repeat_until(end, async |user| user.act_on_gangs().await).await;
         self.uncordon_all().await;
     }
 

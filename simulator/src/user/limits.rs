@@ -61,7 +61,7 @@ impl User<'_> {
             let (limit, count) = if number == 0 { ("minAvailable", KEPT) } else { ("maxUnavailable", SIZE - KEPT) };
             self.create_any(&budget(&name, limit, count)).await;
         }
-        self.repeat_until(end, async || self.act_at_limits().await).await;
+        self.repeat_until(end, async |user| user.act_at_limits().await).await;
         self.set_quota(2 * SIZE + NAMES, NAMES).await;
     }
 
@@ -109,6 +109,7 @@ impl User<'_> {
             return;
         }
         let name = found.items[self.random.below(found.items.len())]["metadata"]["name"].clone();
+        self.note(format!("evict pods/{}", name.as_str().unwrap_or_default()));
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let evicted = pods.create_subresource(name.as_str().unwrap_or_default(), "eviction", &eviction).await;
         if let Err(Error::Status(status)) = evicted {

@@ -1,7 +1,7 @@
 //! What a `User` does with autoscalers and with pods whose volumes are attached: changes the load and the bounds, and moves
 //! pods from node to node.
 
-use super::{LONGEST_PAUSE, User, claim, deployment, storage_class};
+use super::{LOAD, LONGEST_PAUSE, User, claim, deployment, storage_class};
 use crate::metrics_source::MetricsSource;
 use client::Propagation;
 use serde_json::{Value, json};
@@ -9,8 +9,6 @@ use std::time::Duration;
 
 /// Number of names for autoscalers, and for pods with a claim.
 const NAMES: usize = 2;
-/// Name of the external metric.
-const LOAD: &str = "load";
 
 /// Returns an autoscaler that gives each pod of a Deployment a load of ten. It follows the load at once.
 pub fn autoscaler(name: &str, least: usize, most: usize) -> Value {
@@ -42,7 +40,7 @@ impl User<'_> {
     pub async fn scale_and_attach(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
         self.create_scaled_and_attached(NAMES).await;
-        self.repeat_until(end, async || self.act_on_scaled_and_attached(NAMES).await).await;
+        self.repeat_until(end, async |user| user.act_on_scaled_and_attached(NAMES).await).await;
         self.settle_scaled_and_attached(NAMES).await;
         self.uncordon_all().await;
         self.simulation.env().sleep(LONGEST_PAUSE).await;
@@ -51,7 +49,7 @@ impl User<'_> {
     /// Sets the load to a value that every autoscaler can follow, and leaves one pod for each volume: a second one on another
     /// node would wait for ever.
     pub(super) async fn settle_scaled_and_attached(&self, names: usize) {
-        self.simulation.metrics.set(LOAD, "25");
+        self.set_load("25");
         for number in 0..names {
             self.delete("", "pods", &format!("disk-{number}-b"), Propagation::Background).await;
         }
@@ -75,7 +73,7 @@ impl User<'_> {
         let number = random.below(names);
         let (scaled, disk) = (format!("scaled-{number}"), format!("disk-{number}"));
         match random.below(12) {
-            0..=3 => self.simulation.metrics.set(LOAD, ["-1", "0", "3", "15", "27", "40", "70"][random.below(7)]),
+            0..=3 => self.set_load(["-1", "0", "3", "15", "27", "40", "70"][random.below(7)]),
             4 => {
                 let least = 1 + random.below(3);
                 let bounds = json!({"spec": {"minReplicas": least, "maxReplicas": least + random.below(5)}});
@@ -102,7 +100,8 @@ impl User<'_> {
 
     async fn patch_autoscaler(&self, name: &str, patch: Value) {
         let api = self.client.dynamic(&proto::Gvr::new("autoscaling", "v2", "horizontalpodautoscalers"), "default");
+        let what = format!("patch horizontalpodautoscalers/{name} with {patch}");
         let patch = client::Patch::Merge(patch);
-        self.retry(async || api.patch(name, &patch, &client::PatchOptions::default()).await.map(drop)).await;
+        self.retry(what, async || api.patch(name, &patch, &client::PatchOptions::default()).await.map(drop)).await;
     }
 }

@@ -20,7 +20,7 @@ impl User<'_> {
     /// Works on ServiceCIDRs and Services for some time.
     pub async fn work_on_service_cidrs(&self, how_long: Duration) {
         let end = self.simulation.env().now() + how_long;
-        self.repeat_until(end, async || self.act_on_service_cidrs().await).await;
+        self.repeat_until(end, async |user| user.act_on_service_cidrs().await).await;
     }
 
     async fn act_on_service_cidrs(&self) {

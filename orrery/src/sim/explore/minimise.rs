@@ -31,9 +31,13 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     let minimised = minimise::minimise(&scenario, |scenario| {
         let promise = promise_of(&program, scenario)?;
         attempts += 1;
-        let (faults, steps) = (scenario.faults.as_ref().map_or(0, Vec::len), scenario.told().steps.len());
+        let faults = scenario.faults.as_ref().map_or(0, Vec::len);
+        let steps = match &scenario.actions {
+            Some(actions) => format!("{} actions", actions.len()),
+            None => format!("{} steps", scenario.told().steps.len()),
+        };
         let verdict = promise.as_deref().unwrap_or("kept");
-        let _ = writeln!(io::stdout(), "run {attempts}: {faults} faults, {steps} steps: {verdict}");
+        let _ = writeln!(io::stdout(), "run {attempts}: {faults} faults, {steps}: {verdict}");
         Ok::<_, io::Error>(promise)
     });
     let minimised = minimised.map_err(|error| vec![format!("{}: {error}", options.scenario.display())])?;

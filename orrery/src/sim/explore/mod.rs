@@ -49,7 +49,7 @@ pub struct Options {
     /// Try only these points, counted from 1, for example 1..50
     #[arg(long, value_name = "FIRST..LAST", value_parser = Seeds::parse)]
     pub points: Option<Seeds>,
-    /// Seed of the runs; several where the seed draws the faults, for example 1..20
+    /// Seeds of the runs, for example 1..20. Every seed has other points
     #[arg(long, default_value = "1", value_parser = Seeds::parse)]
     pub seed: Seeds,
     /// How many runs at the same time [default: one for each core]
@@ -121,21 +121,48 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Tries a fault at each point of a story under one seed.
+/// Tries a fault at each point of a story, under one seed after another. Each seed has points and a folder of its own.
 fn try_points(program: &Path, jobs: usize, story: &str, kind: Kind, options: &Options) -> Result<String, Vec<String>> {
-    let [seed] = options.seed.0.as_slice() else {
-        return Err(vec!["--seed: points are those of one seed".to_owned()]);
-    };
-    let folder = options.out.clone().unwrap_or_else(|| default_folder(story).join(format!("seed-{seed}")));
-    let scenario = FaultScenario::of_story(story, *seed);
-    let baseline = Baseline::of(program, &scenario)?;
-    baseline.keep_in(&folder)?;
+    let (mut kept, mut errors) = (Vec::new(), Vec::new());
+    let seeds = &options.seed.0;
+    for seed in seeds {
+        let scenario = FaultScenario::of_story(story, *seed);
+        let folder = match &options.out {
+            Some(folder) if seeds.len() == 1 => folder.clone(),
+            Some(folder) => folder.join(format!("seed-{seed}")),
+            None => default_folder(story).join(format!("seed-{seed}")),
+        };
+        if seeds.len() > 1 {
+            say(&format!("seed {seed}:"));
+        }
+        match try_points_of(program, jobs, &scenario, &folder, kind, options) {
+            Ok(line) => kept.push(line),
+            Err(lines) => errors.extend(lines),
+        }
+    }
+    if errors.is_empty() { Ok(kept.join("\n")) } else { Err(errors) }
+}
+
+fn try_points_of(
+    program: &Path,
+    jobs: usize,
+    scenario: &FaultScenario,
+    folder: &Path,
+    kind: Kind,
+    options: &Options,
+) -> Result<String, Vec<String>> {
+    let baseline = Baseline::of(program, scenario)?;
+    baseline.keep_in(folder)?;
     let points = baseline.choose(|point| {
         kind.includes(point.kind) && options.component.is_none_or(|component| component == point.component)
     });
+    let count = points.len();
     let chosen = points::selected(points, options.budget, options.points.as_ref().map(|points| points.0.as_slice()));
-    let trials = chosen.iter().map(|point| points::trial(&scenario, point, &folder)).collect();
-    campaign(program, jobs, &folder, trials)
+    if chosen.is_empty() {
+        return Err(vec![format!("there is no such point; with these faults and this component there are {count}")]);
+    }
+    let trials = chosen.iter().map(|point| points::trial(scenario, point, folder)).collect();
+    campaign(program, jobs, folder, trials)
 }
 
 /// Plays a story once with each seed.
@@ -160,18 +187,19 @@ fn campaign(
     folder: &Path,
     trials: Vec<exploration::campaign::Trial>,
 ) -> Result<String, Vec<String>> {
-    if trials.is_empty() {
-        return Err(vec!["there is no such point".to_owned()]);
-    }
     let all = trials.len();
     let result = Campaign::new(program, folder, jobs).run(trials, |progress, line| {
-        let _ = writeln!(io::stdout(), "{}", shown(progress, line)); // a reader such as `head` may have seen enough
+        say(&shown(progress, line));
     });
     let summary = result.map_err(|error| vec![format!("{}: {error}", folder.display())])?;
     if summary.broken.is_empty() {
         return Ok(format!("all {all} runs kept every promise"));
     }
     Err(reported(&summary, all, folder))
+}
+
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}"); // a reader such as `head` may have seen enough
 }
 
 /// Returns the line of one result: how far the campaign is, and what was tried.

@@ -57,14 +57,15 @@ pub fn play(scenario: &FaultScenario) -> Run<()> {
     explore::play(scenario)
 }
 
-/// Writes the log and the report of a run, and a scenario that names its faults.
+/// Writes the log and the report of a run, and a scenario that names its faults, and the actions of the user if the seed draws them.
 pub fn write(folder: &Path, scenario: &FaultScenario, run: &Run<()>, report: &str) -> io::Result<()> {
     let drawn = run.trace.drawn.iter().map(|drawn| Fault { drawn: Some(drawn.clone()), ..Fault::default() });
-    let faults = match scenario.has_drawn_faults() && scenario.faults.is_none() {
-        true => Some(drawn.collect()),
-        false => scenario.faults.clone(),
-    };
-    let replayed = FaultScenario { faults, promise: run.trace.promise.clone(), ..scenario.clone() };
+    let (mut faults, mut actions) = (scenario.faults.clone(), scenario.actions.clone());
+    if scenario.has_drawn_faults() {
+        faults.get_or_insert_with(|| drawn.collect());
+        actions.get_or_insert_with(|| run.trace.actions.clone());
+    }
+    let replayed = FaultScenario { faults, actions, promise: run.trace.promise.clone(), ..scenario.clone() };
     fs::create_dir_all(folder)?;
     // The same rows, for people and for programs.
     fs::write(folder.join("run.log"), run.log.iter().map(|row| format!("{row}\n")).collect::<String>())?;

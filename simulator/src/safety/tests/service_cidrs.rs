@@ -8,7 +8,8 @@ const MORE: &str = "/registry/servicecidrs/more";
 const SERVICE: &str = "/registry/services/specs/default/web";
 
 fn range(name: &'static str, cidr: &str) -> (&'static str, Value) {
-    (name, json!({"metadata": {"uid": name}, "spec": {"cidrs": [cidr]}}))
+    let finalizers = json!(["networking.k8s.io/service-cidr-finalizer"]);
+    (name, json!({"metadata": {"uid": name, "finalizers": finalizers}, "spec": {"cidrs": [cidr]}}))
 }
 
 fn service(address: &str) -> (&'static str, Value) {
@@ -30,4 +31,8 @@ fn addresses_lie_in_ranges_that_exist() {
     assert!(early.ends_with(&format!("{MORE} is gone, and {SERVICE} still has 10.9.0.3")), "{early}");
     let wider = range("/registry/servicecidrs/wider", "10.9.0.0/24");
     assert_eq!(after(&[wider, service("10.9.0.3"), (MORE, Value::Null)]), "", "another range contains it");
+    let (_, mut new) = range(MORE, "10.9.0.0/28");
+    new["metadata"] = json!({"uid": "more"});
+    let unprotected = [range(DEFAULT, "10.96.0.0/16"), (MORE, new), service("10.9.0.3"), (MORE, Value::Null)];
+    assert_eq!(complaint(&unprotected), "", "no controller was there");
 }
