@@ -52,7 +52,7 @@ struct Planned {
     made_at: Timestamp,
 }
 
-/// The pulls of one node that have not ended, and those that ended a short time ago.
+/// The latest pull of each container on one node.
 #[derive(Clone, Debug, Default)]
 pub struct ImagePulls {
     planned: BTreeMap<Key, Planned>,
@@ -70,20 +70,26 @@ impl ImagePulls {
             return planned.pull;
         }
         let asked_at = request.asked_at.min(now);
-        self.planned.retain(|_, planned| planned.pull.ends_at >= asked_at);
-        let shared = self.planned.values().find(|planned| planned.image == request.image).map(|planned| planned.pull);
+        self.planned.retain(|(uid, container, _), _| {
+            (uid.as_str(), container.as_str()) != (request.pod_uid, request.container)
+        });
+        let shared = self.running(asked_at).find(|planned| planned.image == request.image).map(|planned| planned.pull);
         let pull = shared.unwrap_or_else(|| {
-            let begins_at = asked_at.max(self.free_at(at_once).unwrap_or(asked_at));
+            let begins_at = asked_at.max(self.free_at(asked_at, at_once).unwrap_or(asked_at));
             PlannedPull { begins_at, ends_at: begins_at + request.takes }
         });
         self.planned.insert(key, Planned { image: request.image.to_owned(), pull, made_at: now });
         pull
     }
 
-    /// Returns when the next pull may begin; `None` when it need not wait.
-    fn free_at(&self, at_once: usize) -> Option<Timestamp> {
-        let mut pulls: Vec<(Timestamp, &String)> =
-            self.planned.values().map(|it| (it.pull.ends_at, &it.image)).collect();
+    /// Returns the pulls that have not ended at a time.
+    fn running(&self, at: Timestamp) -> impl Iterator<Item = &Planned> {
+        self.planned.values().filter(move |planned| planned.pull.ends_at >= at)
+    }
+
+    /// Returns when a pull may begin that is asked for now; `None` when it need not wait.
+    fn free_at(&self, now: Timestamp, at_once: usize) -> Option<Timestamp> {
+        let mut pulls: Vec<(Timestamp, &String)> = self.running(now).map(|it| (it.pull.ends_at, &it.image)).collect();
         pulls.sort();
         pulls.dedup();
         let waits_for = pulls.len().checked_sub(at_once).filter(|_| at_once > 0)?;
@@ -135,6 +141,15 @@ mod tests {
             assert_eq!(found, expected, "{at_once} at once");
             assert_eq!(planned_at(&mut pulls, at_once, "u2", "b", 1, 4), expected[1], "asked again");
         }
+    }
+
+    /// A container whose image is there starts a while later, and asks again at that time.
+    #[test]
+    fn a_pull_that_has_ended_stays_as_it_was_planned() {
+        let mut pulls = ImagePulls::default();
+        assert_eq!(planned(&mut pulls, 1, "u1", "a", 0), (0, 10));
+        assert_eq!(planned(&mut pulls, 1, "u2", "a", 15), (15, 25));
+        assert_eq!(planned_at(&mut pulls, 1, "u1", "a", 0, 20), (0, 10));
     }
 
     #[test]

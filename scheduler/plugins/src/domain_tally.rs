@@ -180,7 +180,9 @@ impl<G: PartialEq + Copy> DomainTally<G> {
 
     /// Returns what a node contributes to sums.
     pub fn of_itself(&self, sums: usize, node: usize) -> i64 {
-        self.contributions[node].iter().find(|one| one.sums == sums).map_or(0, |one| one.amount)
+        let Some(place) = (self.places[node] as usize).checked_sub(1) else { return 0 };
+        let of_sums = |one: &&Contribution| one.sums as usize == sums;
+        self.contributions[place].iter().find(of_sums).map_or(0, |one| one.amount)
     }
 
     /// Returns what the other nodes of the node's domain contribute to sums.

@@ -61,8 +61,7 @@ impl Member {
         };
         let (container, image) = (start.name.as_str(), start.image.as_str());
         let request = PullRequest { pod_uid, container, image, asked_at: now, takes: pull };
-        // The model plans ahead, and its clock is never set back.
-        let pulled_at = self.pulls.plan(&request, settings.pulls_at_once(), Timestamp::MAX).ends_at;
+        let pulled_at = self.pulls.plan(&request, settings.pulls_at_once(), now).ends_at;
         let started_at = pulled_at + settings.latency.container_start;
         // The kubelet counts an image as there when the container that has asked for it has started.
         let there_at = self.images.entry(name).or_insert(started_at);
