@@ -14,6 +14,7 @@ use client::{DeleteOptions, Error, EventSpec, EventType, Patch, PatchOptions, Re
 use component_base::env::Env;
 use pod_life::admission::Verdict;
 use pod_life::conditions;
+use pod_life::container::restart::is_restarted;
 use pod_life::container::start::CONFIG_ERROR;
 use pod_life::image_pulls::{PlannedPull, PullRequest};
 use pod_life::lifecycle::{self, PodStep, PodView, Sandbox};
@@ -26,6 +27,7 @@ use pod_life::patch::status_patch;
 use pod_life::progress::{PodEvent, ProbeCounts};
 use pod_life::resize;
 use pod_life::state;
+use pod_life::story::ContainerKind;
 use proto::Kind;
 use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodSpec, PodStatus};
 use proto::kinds::jiff::Timestamp;
@@ -174,21 +176,18 @@ fn may_start(pod: &Pod, status: &PodStatus) -> bool {
     some_wait && !pod.is_deleting() && !conditions::is_terminal(status)
 }
 
-/// True when a container has ended for good, whatever its kind. One with rules of its own may start again.
+/// True when a container has ended for good.
 fn has_done(spec: &PodSpec, status: &ContainerStatus) -> bool {
     let Some(exit) = state::terminated(status) else { return false };
-    let init = spec.init_containers.iter().flatten();
-    let is_init = init.clone().any(|container| container.name == status.name);
-    let has_rules = init.chain(&spec.containers).any(|container| {
-        container.name == status.name
-            && (container.restart_policy.is_some() || container.restart_policy_rules.is_some())
+    let init = spec.init_containers.iter().flatten().map(|container| match container.restart_policy.as_deref() {
+        Some("Always") => (ContainerKind::Sidecar, container),
+        _ => (ContainerKind::Init, container),
     });
-    match spec.restart_policy.as_deref() {
-        _ if has_rules => false,
-        Some("Never") => true,
-        Some("OnFailure") => exit.exit_code == 0,
-        _ => is_init && exit.exit_code == 0,
-    }
+    let apps = spec.containers.iter().map(|container| (ContainerKind::App, container));
+    let found = init.chain(apps).find(|(_, container)| container.name == status.name);
+    let of_pod = spec.restart_policy.as_deref();
+    // All others are ephemeral.
+    found.is_none_or(|(kind, container)| !is_restarted(kind, container, of_pod, exit.exit_code))
 }
 
 /// Returns the time since which the objects must have been read that a pod refers to: its creation, or the present if

@@ -6,7 +6,7 @@ use crate::container::back_off::BackOff;
 use crate::state::terminated;
 use crate::story::ContainerKind;
 use crate::view::ContainerView;
-use proto::kinds::api::core::v1::{ContainerRestartRule, ContainerStateTerminated, ContainerStatus};
+use proto::kinds::api::core::v1::{Container, ContainerRestartRule, ContainerStateTerminated, ContainerStatus};
 use std::time::Duration;
 
 /// The kubelet's longest crash-loop back-off, MaxCrashLoopBackOff.
@@ -18,8 +18,8 @@ const CRASH_BACK_OFF: BackOff = BackOff { initial: BACK_OFF_INITIAL, max: BACK_O
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
 /// Returns the first rule of a container about this exit code.
-fn rule_for<'v>(view: &'v ContainerView<'_>, exit_code: i32) -> Option<&'v ContainerRestartRule> {
-    let mut rules = view.spec.restart_policy_rules.iter().flatten();
+fn rule_for(container: &Container, exit_code: i32) -> Option<&ContainerRestartRule> {
+    let mut rules = container.restart_policy_rules.iter().flatten();
     rules.find(|rule| {
         rule.exit_codes.as_ref().is_some_and(|codes| {
             let listed = codes.values.iter().flatten().any(|code| *code == exit_code);
@@ -30,19 +30,23 @@ fn rule_for<'v>(view: &'v ContainerView<'_>, exit_code: i32) -> Option<&'v Conta
 
 /// True when all containers of the pod are restarted because this one has exited with this code.
 pub fn restarts_all(view: &ContainerView<'_>, exit_code: i32) -> bool {
-    rule_for(view, exit_code).is_some_and(|rule| rule.action == "RestartAllContainers")
+    rule_for(&view.spec, exit_code).is_some_and(|rule| rule.action == "RestartAllContainers")
 }
 
 /// True when the container is restarted after it has exited with this code.
 pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
-    if view.kind == ContainerKind::Ephemeral {
+    is_restarted(view.kind, &view.spec, view.pod.restart_policy.as_deref(), exit_code)
+}
+
+/// The same by the container's spec and the restart policy of its pod.
+pub fn is_restarted(kind: ContainerKind, container: &Container, of_pod: Option<&str>, exit_code: i32) -> bool {
+    if kind == ContainerKind::Ephemeral {
         return false;
     }
-    if rule_for(view, exit_code).is_some() {
+    if rule_for(container, exit_code).is_some() {
         return true;
     }
-    let of_pod = view.pod.restart_policy.as_deref().unwrap_or("Always");
-    match (view.kind, view.spec.restart_policy.as_deref().unwrap_or(of_pod)) {
+    match (kind, container.restart_policy.as_deref().or(of_pod).unwrap_or("Always")) {
         (ContainerKind::Sidecar, _) => true,
         (_, "Never") => false,
         (ContainerKind::App, "Always") => true,
