@@ -27,8 +27,8 @@ impl State {
         let now = self.env.wall();
         let Some(held) = self.pods.get_mut(key) else { return };
         let Some(member) = self.fleet.members.get(pod::node_name(&held.pod)) else { return };
-        let has_begun = held.number != number || held.course.is_some() || held.pod.is_deleting();
-        if has_begun || member.condition != Condition::Healthy {
+        let is_late = held.number != number || held.course.is_some() || held.pod.is_deleting();
+        if is_late || member.condition != Condition::Healthy {
             return;
         }
         let course = Course::of(&held.pod, member.latency(), now);
