@@ -2,11 +2,12 @@
 //!
 //! Corresponds to etcd's client/v3 (balancer and retry interceptor). It ensures three things:
 //! - a call is repeated only if that is safe: a read always, a write only if nothing has happened;
-//! - only one cluster is used: a member of another cluster is not called;
+//! - only one cluster is used: a member of another cluster is not called. Each connection is asked for its cluster
+//!   before its first call;
 //! - the cluster never goes back in time. A cluster that was restored from an older snapshot lacks revisions that this
 //!   server's caches and clients know, so the engine stops and the process has to restart.
 
-use super::member::{Failure, Header, Member, RangeQuery, Ranged, Status, Swapped};
+use super::member::{Connection, Failure, Header, Member, RangeQuery, Ranged, Status, Swapped};
 use super::version::ServerVersion;
 use crate::Error;
 use component_base::env::Env;
@@ -95,11 +96,11 @@ pub struct Cluster {
     ended: CancellationToken,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     /// The member that answered last.
     preferred: usize,
-    /// The members that have answered a status call.
+    /// What each member's last status said.
     known: Vec<Option<Identity>>,
     cluster: u64,
     /// Members of other clusters that have been logged.
@@ -110,11 +111,10 @@ struct State {
     stopped: Option<Error>,
 }
 
-#[derive(Clone, Copy, Debug)]
 struct Identity {
     answers_progress_in_order: bool,
-    /// The member has not failed since its last status.
-    is_current: bool,
+    /// The connection that the status came over, until a call over it fails.
+    connection: Option<Arc<dyn Connection>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -126,7 +126,7 @@ impl fmt::Debug for Cluster {
 impl Cluster {
     /// Waits a little for the first member to answer, and checks that all members that answer are of one cluster.
     pub async fn open(env: &Env, members: Vec<Arc<dyn Member>>, probe: Vec<u8>) -> Result<Arc<Self>, OpenError> {
-        let state = State { known: vec![None; members.len()], ..State::default() };
+        let state = State { known: members.iter().map(|_| None).collect(), ..State::default() };
         let cluster = Arc::new(Self {
             env: env.clone(),
             members,
@@ -154,10 +154,10 @@ impl Cluster {
 
     /// Calls every member for its status, then the cluster for its revision.
     async fn check_members(&self, probe: &[u8]) -> Result<Result<(), Failure>, OpenError> {
-        let statuses = join_all(self.members.iter().map(|member| self.limited(STATUS_LIMIT, member.status()))).await;
+        let statuses = join_all(self.members.iter().map(|member| self.connect(member))).await;
         let mut first: Option<(usize, u64)> = None;
         for (index, status) in statuses.iter().enumerate() {
-            let Ok(status) = status else { continue };
+            let Ok((connection, status)) = status else { continue };
             match first {
                 Some((other, cluster)) if cluster != status.cluster => {
                     let url = |index: usize| self.members[index].url().to_owned();
@@ -165,7 +165,7 @@ impl Cluster {
                 }
                 _ => first = first.or(Some((index, status.cluster))),
             }
-            self.record_status(index, status);
+            self.record_status(index, status, connection);
         }
         match first {
             Some((index, cluster)) => {
@@ -178,15 +178,15 @@ impl Cluster {
                 return Ok(Err(failure.unwrap_or_else(|| Failure::Unreachable("no servers are named".to_owned()))));
             }
         }
-        let read = self.call(Repeat::Always, |member| {
+        let read = self.call(Repeat::Always, |connection| {
             let query = RangeQuery { count_only: true, ..RangeQuery::key(probe) };
-            async move { member.range(query).await }
+            async move { connection.range(query).await }
         });
         Ok(read.await.map(|_| ()))
     }
 
     /// Calls the members in turn, beginning with the one that answered last.
-    pub async fn call<T, Fut>(&self, repeat: Repeat, ask: impl Fn(Arc<dyn Member>) -> Fut) -> Result<T, Failure>
+    pub async fn call<T, Fut>(&self, repeat: Repeat, ask: impl Fn(Arc<dyn Connection>) -> Fut) -> Result<T, Failure>
     where
         T: Answer,
         Fut: Future<Output = Result<T, Failure>>,
@@ -201,11 +201,7 @@ impl Cluster {
                 if let Some(stopped) = self.stopped() {
                     return Err(Failure::Unreachable(stopped.to_string()));
                 }
-                let outcome = match self.identify(index).await {
-                    Ok(()) => self.ask_one(index, limit, &ask).await,
-                    // Only the status was requested, so nothing has happened.
-                    Err(failure) => Err(Failure::Unreachable(failure.to_string())),
-                };
+                let outcome = self.ask_member(index, limit, &ask).await;
                 last = match outcome.map_err(|failure| failure.of(self.members[index].url())) {
                     Ok(answer) => return Ok(answer),
                     Err(failure @ Failure::Unreachable(_)) => failure,
@@ -232,18 +228,41 @@ impl Cluster {
         }
     }
 
-    async fn ask_one<T, Fut>(
+    async fn ask_member<T, Fut>(
         &self,
         index: usize,
         limit: Duration,
-        ask: &impl Fn(Arc<dyn Member>) -> Fut,
+        ask: &impl Fn(Arc<dyn Connection>) -> Fut,
+    ) -> Result<T, Failure>
+    where
+        T: Answer,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        // The connection may have broken since the last call. Then nothing has happened, and a new one may work.
+        if let Some(connection) = self.connection(index) {
+            match self.ask_over(index, limit, connection, ask).await {
+                Err(Failure::Unreachable(_)) => {}
+                outcome => return outcome,
+            }
+        }
+        // Only the status is requested, so nothing has happened if that fails.
+        let connection = self.identify(index).await.map_err(|failure| Failure::Unreachable(failure.to_string()))?;
+        self.ask_over(index, limit, connection, ask).await
+    }
+
+    async fn ask_over<T, Fut>(
+        &self,
+        index: usize,
+        limit: Duration,
+        connection: Arc<dyn Connection>,
+        ask: &impl Fn(Arc<dyn Connection>) -> Fut,
     ) -> Result<T, Failure>
     where
         T: Answer,
         Fut: Future<Output = Result<T, Failure>>,
     {
         let before = self.seen.load(Ordering::Acquire);
-        let outcome = self.limited(limit, ask(self.members[index].clone())).await;
+        let outcome = self.limited(limit, ask(connection.clone())).await;
         match outcome {
             Ok(answer) => {
                 if let Some(header) = answer.header() {
@@ -253,8 +272,7 @@ impl Cluster {
                 Ok(answer)
             }
             Err(failure @ (Failure::Unreachable(_) | Failure::Lost(_) | Failure::TimedOut(_))) => {
-                self.mark_stale(index);
-                Err(failure)
+                Err(self.drop_connection(index, &connection, failure))
             }
             Err(failure) => {
                 self.record_full(&failure);
@@ -270,29 +288,45 @@ impl Cluster {
         }
     }
 
-    /// Checks a member's cluster and version once, and again after each failure: another server may have taken its
-    /// place.
-    async fn identify(&self, index: usize) -> Result<(), Failure> {
-        if self.state.lock().known[index].is_some_and(|known| known.is_current) {
-            return Ok(());
-        }
-        let status = self.limited(STATUS_LIMIT, self.members[index].status()).await?;
-        self.check_cluster(index, status.cluster)?;
-        self.record_status(index, &status);
-        Ok(())
+    /// Makes a connection, and asks the member over it which cluster it belongs to.
+    async fn connect(&self, member: &Arc<dyn Member>) -> Result<(Arc<dyn Connection>, Status), Failure> {
+        let connected = async {
+            let connection = member.connect().await?;
+            let status = connection.status().await?;
+            Ok((connection, status))
+        };
+        self.limited(STATUS_LIMIT, connected).await
     }
 
-    fn record_status(&self, index: usize, status: &Status) {
+    fn connection(&self, index: usize) -> Option<Arc<dyn Connection>> {
+        self.state.lock().known[index].as_ref().and_then(|known| known.connection.clone())
+    }
+
+    /// Returns a member's connection, and makes one if there is none: another server may have taken its place.
+    async fn identify(&self, index: usize) -> Result<Arc<dyn Connection>, Failure> {
+        if let Some(connection) = self.connection(index) {
+            return Ok(connection);
+        }
+        let (connection, status) = self.connect(&self.members[index]).await?;
+        self.check_cluster(index, status.cluster)?;
+        self.record_status(index, &status, &connection);
+        Ok(connection)
+    }
+
+    fn record_status(&self, index: usize, status: &Status, connection: &Arc<dyn Connection>) {
         let version = ServerVersion::parse(&status.version);
         let answers_progress_in_order = version.is_some_and(ServerVersion::answers_progress_in_order);
         tracing::debug!(server = self.members[index].url(), version = %status.version, "etcd answers");
-        self.state.lock().known[index] = Some(Identity { answers_progress_in_order, is_current: true });
+        let identity = Identity { answers_progress_in_order, connection: Some(connection.clone()) };
+        self.state.lock().known[index] = Some(identity);
     }
 
-    pub fn mark_stale(&self, index: usize) {
+    /// Stops using a connection over which a call failed, and returns the failure with the member's name.
+    pub fn drop_connection(&self, index: usize, failed: &Arc<dyn Connection>, failure: Failure) -> Failure {
         if let Some(known) = &mut self.state.lock().known[index] {
-            known.is_current = false;
+            known.connection.take_if(|connection| Arc::ptr_eq(connection, failed));
         }
+        failure.of(self.members[index].url())
     }
 
     pub fn check_cluster(&self, index: usize, cluster: u64) -> Result<(), Failure> {
@@ -301,7 +335,7 @@ impl Cluster {
             return Ok(());
         }
         if let Some(known) = &mut state.known[index] {
-            known.is_current = false;
+            known.connection = None;
         }
         let url = self.members[index].url();
         let why = format!("etcd at {url} belongs to another cluster than the one that this server began with");
@@ -332,10 +366,11 @@ impl Cluster {
         self.seen.fetch_max(revision, Ordering::AcqRel);
     }
 
-    /// Returns the member that answered last, and its index.
-    pub fn preferred(&self) -> (usize, Arc<dyn Member>) {
+    /// Returns the index of the member that answered last, and a connection to it.
+    pub async fn preferred(&self) -> Result<(usize, Arc<dyn Connection>), Failure> {
         let index = self.state.lock().preferred;
-        (index, self.members[index].clone())
+        let connection = self.identify(index).await.map_err(|failure| failure.of(self.members[index].url()))?;
+        Ok((index, connection))
     }
 
     pub fn size(&self) -> usize {
@@ -344,7 +379,7 @@ impl Cluster {
 
     /// Returns whether this member answers progress requests reliably.
     pub fn is_progress_trusted(&self, index: usize) -> bool {
-        self.state.lock().known[index].is_some_and(|known| known.answers_progress_in_order)
+        self.state.lock().known[index].as_ref().is_some_and(|known| known.answers_progress_in_order)
     }
 
     /// Returns whether all known members answer progress requests reliably.

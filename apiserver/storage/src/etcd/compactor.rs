@@ -56,9 +56,9 @@ async fn attempt(cluster: &Cluster, round: Round) -> Result<Round, Failure> {
         change: KeyChange::Put { value: round.revision.to_string().into(), lease: 0 },
     };
     let swapped = cluster
-        .call(Repeat::Never, |member| {
+        .call(Repeat::Never, |connection| {
             let swap = swap.clone();
-            async move { member.swap(swap).await }
+            async move { connection.swap(swap).await }
         })
         .await?;
     let revision = swapped.header.revision;
@@ -68,7 +68,7 @@ async fn attempt(cluster: &Cluster, round: Round) -> Result<Round, Failure> {
     }
     if round.revision > 0 {
         let to = round.revision;
-        match cluster.call(Repeat::Always, |member| async move { member.compact(to).await }).await {
+        match cluster.call(Repeat::Always, |connection| async move { connection.compact(to).await }).await {
             Ok(_) => tracing::debug!(revision = to, "compacted etcd's history"),
             // A person has already compacted further.
             Err(Failure::Compacted) => {}

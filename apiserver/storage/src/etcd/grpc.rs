@@ -1,23 +1,29 @@
-//! `GrpcMember`: a real etcd server, reached through the `etcd-client` crate.
+//! `GrpcMember`: a real etcd server, and `GrpcConnection`, a connection to it through the `etcd-client` crate.
 //!
 //! Corresponds to etcd's client/v3. This file only translates requests and answers, and classifies errors by what is
 //! known to have happened.
 
 use super::member::{
-    Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap, Swapped,
-    WatchMessage, WatchMessages, WatchQuery,
+    Connection, Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap,
+    Swapped, WatchMessage, WatchMessages, WatchQuery,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, Identity,
+    Certificate, Channel, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, Identity,
     PutOptions, ResponseHeader, TlsOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchRequestSender, WatchResponse,
     WatchResponseStream,
 };
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
 use std::error::Error as _;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
+use tonic::transport::{Endpoint, Uri};
+use tower::{BoxError, Service, service_fn};
 
 /// Time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -42,7 +48,7 @@ impl fmt::Debug for EtcdTls {
 
 pub struct GrpcMember {
     url: String,
-    client: Client,
+    endpoint: Endpoint,
 }
 
 impl fmt::Debug for GrpcMember {
@@ -52,14 +58,15 @@ impl fmt::Debug for GrpcMember {
 }
 
 impl GrpcMember {
-    /// Creates a client that connects at its first call. An error says what is wrong with the URL or the certificates.
-    pub async fn new(url: &str, tls: &EtcdTls) -> Result<Self, String> {
-        // A member without a leader can promise nothing: it has to say so at once.
-        let mut options = ConnectOptions::new()
-            .with_connect_timeout(CONNECT_TIMEOUT)
-            .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
-            .with_keep_alive_while_idle(false)
-            .with_require_leader(true);
+    /// Makes no connection yet. An error says what is wrong with the URL or the certificates.
+    pub fn new(url: &str, tls: &EtcdTls) -> Result<Self, String> {
+        let invalid = |error: tonic::transport::Error| chain(&error.into());
+        let mut endpoint = Endpoint::from_shared(url.to_owned())
+            .map_err(invalid)?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE.0)
+            .keep_alive_timeout(KEEP_ALIVE.1)
+            .keep_alive_while_idle(false);
         if url.starts_with("https://") {
             let mut config = TlsOptions::new();
             if let Some(ca) = &tls.ca {
@@ -68,10 +75,9 @@ impl GrpcMember {
             if let Some((cert, key)) = &tls.identity {
                 config = config.identity(Identity::from_pem(cert, key));
             }
-            options = options.with_tls(config);
+            endpoint = endpoint.tls_config(config).map_err(invalid)?;
         }
-        let client = Client::connect([url], Some(options)).await.map_err(|error| chain(&error))?;
-        Ok(Self { url: url.to_owned(), client })
+        Ok(Self { url: url.to_owned(), endpoint })
     }
 }
 
@@ -81,6 +87,39 @@ impl Member for GrpcMember {
         &self.url
     }
 
+    async fn connect(&self) -> Result<Arc<dyn Connection>, Failure> {
+        let channel = Channel::Tonic(self.endpoint.connect_with_connector_lazy(connects_once()));
+        // A member without a leader can promise nothing: it has to say so at once.
+        let options = ConnectOptions::new().with_require_leader(true);
+        let client = Client::from_channel(channel, Some(options)).await.map_err(failure)?;
+        Ok(Arc::new(GrpcConnection { client }))
+    }
+}
+
+/// Returns a connector that connects once. A gRPC channel would connect again by itself when its connection breaks.
+fn connects_once() -> impl Service<Uri, Response = TokioIo<TcpStream>, Error = BoxError, Future: Send> + Send + 'static
+{
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    let mut unused = Some(http);
+    service_fn(move |uri: Uri| {
+        let http = unused.take();
+        async move {
+            match http {
+                Some(mut http) => Ok(http.call(uri).await?),
+                None => Err(io::Error::new(io::ErrorKind::NotConnected, "the connection has broken").into()),
+            }
+        }
+    })
+}
+
+struct GrpcConnection {
+    client: Client,
+}
+
+#[async_trait]
+impl Connection for GrpcConnection {
     async fn status(&self) -> Result<Status, Failure> {
         let status = self.client.maintenance_client().status().await.map_err(failure)?;
         Ok(Status {
@@ -246,7 +285,7 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 fn failure(error: etcd_client::Error) -> Failure {
     let refused = causes(&error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-        matches!(kind, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))
+        matches!(kind, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound | io::ErrorKind::NotConnected))
     });
     let text = chain(&error);
     if refused || text.contains("tcp connect error") || text.contains("dns error") {
@@ -319,5 +358,17 @@ mod tests {
         for (message, code, expected) in cases {
             assert_eq!(by_message(message, code, message.to_owned()), expected, "{message}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_broke_does_not_connect_again() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let connection = GrpcMember::new(&url, &EtcdTls::default()).unwrap().connect().await.unwrap();
+        let accept_and_close = async { drop(listener.accept().await.unwrap()) };
+        let (first, ()) = tokio::join!(connection.status(), accept_and_close);
+        assert!(matches!(&first, Err(Failure::Lost(_))), "{first:?}");
+        let second = connection.status().await;
+        assert_eq!(second, Err(Failure::Unreachable("the connection has broken".to_owned())));
     }
 }

@@ -64,7 +64,10 @@ impl Leases {
         }
         let granted_s = ttl_s + extra_s(ttl_s, self.reuse_s);
         // A lease whose answer was lost ends by itself.
-        let id = self.cluster.call(Repeat::Always, |member| async move { member.grant_lease(granted_s).await }).await?;
+        let id = self
+            .cluster
+            .call(Repeat::Always, |connection| async move { connection.grant_lease(granted_s).await })
+            .await?;
         *last = Some(Lease { id, expires: now + Duration::from_secs(granted_s), keys: 1 });
         Ok(id)
     }

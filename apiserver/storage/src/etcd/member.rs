@@ -1,11 +1,15 @@
-//! `Member`: one etcd server, in the terms of etcd's own API.
+//! `Member`: one etcd server, and `Connection`: the calls of one connection to it, in the terms of etcd's own API.
 //!
 //! Corresponds to the needed part of etcd's api/etcdserverpb/rpc.proto. Tests replace it: a real member is reached
 //! through gRPC, a modelled one lives in memory and fails on demand.
+//!
+//! A connection never reconnects, because another server may answer at the same address afterwards. So what its first
+//! status says, of which cluster the server is, holds for all its calls.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
+use std::sync::Arc;
 
 /// The cluster and the revision of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,12 +182,20 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The calls of an etcd server. None of them has a time limit of its own.
+/// An etcd server.
 #[async_trait]
 pub trait Member: Send + Sync + fmt::Debug {
     /// Its client URL.
     fn url(&self) -> &str;
 
+    /// Returns a new connection. It may be made at its first call, which then fails if the server is not reached.
+    async fn connect(&self) -> Result<Arc<dyn Connection>, Failure>;
+}
+
+/// The calls of an etcd server over one connection. None of them has a time limit of its own. After the connection has
+/// broken, calls fail as `Unreachable`.
+#[async_trait]
+pub trait Connection: Send + Sync {
     async fn status(&self) -> Result<Status, Failure>;
 
     async fn range(&self, query: RangeQuery) -> Result<Ranged, Failure>;

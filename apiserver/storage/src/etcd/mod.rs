@@ -28,7 +28,7 @@ use component_base::env::Env;
 use grpc::{EtcdTls, GrpcMember};
 use keys::Keys;
 use lease::Leases;
-use member::{Expected, Failure, KeyChange, KeyValue, Member, RangeQuery, Ranged, Swap};
+use member::{Connection, Expected, Failure, KeyChange, KeyValue, Member, RangeQuery, Ranged, Swap};
 use options::EtcdOptions;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Etcd {
     pub async fn open(env: &Env, options: &EtcdOptions, tls: &EtcdTls) -> Result<Arc<Self>, OpenError> {
         let mut members: Vec<Arc<dyn Member>> = Vec::new();
         for url in &options.etcd_servers {
-            let member = GrpcMember::new(url, tls).await.map_err(|why| OpenError::Server(url.clone(), why))?;
+            let member = GrpcMember::new(url, tls).map_err(|why| OpenError::Server(url.clone(), why))?;
             members.push(Arc::new(member));
         }
         Self::over(env, members, options).await
@@ -75,9 +75,9 @@ impl Etcd {
     }
 
     async fn ask(&self, query: RangeQuery) -> Result<Ranged, Failure> {
-        let ask = |member: Arc<dyn Member>| {
+        let ask = |connection: Arc<dyn Connection>| {
             let query = query.clone();
-            async move { member.range(query).await }
+            async move { connection.range(query).await }
         };
         self.cluster.call(Repeat::Always, ask).await
     }
@@ -138,9 +138,9 @@ impl Etcd {
 
     async fn swap(&self, write: &Write, change: KeyChange) -> Result<Outcome, Failure> {
         let swap = Swap { key: self.keys.in_etcd(&write.key), expected: Expected::ModRevision(write.expected), change };
-        let ask = |member: Arc<dyn Member>| {
+        let ask = |connection: Arc<dyn Connection>| {
             let swap = swap.clone();
-            async move { member.swap(swap).await }
+            async move { connection.swap(swap).await }
         };
         let swapped = self.cluster.call(Repeat::Never, ask).await?;
         let entry = swapped.key_value.and_then(|key_value| self.entry(key_value));
@@ -220,9 +220,8 @@ impl Storage for Etcd {
 
     /// Returns the size of the database of the member that answered last.
     async fn size_bytes(&self) -> Option<u64> {
-        let (_, member) = self.cluster.preferred();
-        let status = self.env.timeout(SIZE_LIMIT, member.status()).await.ok()?.ok()?;
-        Some(status.size_bytes)
+        let status = async { self.cluster.preferred().await?.1.status().await };
+        Some(self.env.timeout(SIZE_LIMIT, status).await.ok()?.ok()?.size_bytes)
     }
 
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
@@ -231,7 +230,7 @@ impl Storage for Etcd {
     }
 
     async fn compact(&self, revision: u64) -> Result<(), Error> {
-        let compact = |member: Arc<dyn Member>| async move { member.compact(revision).await };
+        let compact = |connection: Arc<dyn Connection>| async move { connection.compact(revision).await };
         match self.cluster.call(Repeat::Always, compact).await {
             Ok(_) | Err(Failure::Compacted) => Ok(()),
             Err(Failure::Future) => {

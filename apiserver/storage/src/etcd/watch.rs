@@ -9,7 +9,7 @@
 
 use super::cluster::{Cluster, Repeat};
 use super::keys::Keys;
-use super::member::{Failure, KeyEvent, KeyValue, Member, RangeQuery, WatchMessage, WatchMessages, WatchQuery};
+use super::member::{Connection, Failure, KeyEvent, KeyValue, RangeQuery, WatchMessage, WatchMessages, WatchQuery};
 use crate::{Entry, Error, Event, Watch, WatchItem, prefix_end};
 use component_base::env::Env;
 use futures::stream;
@@ -175,24 +175,27 @@ impl Follower {
 
     async fn read_at(&self, revision: u64) -> Result<(), Failure> {
         let query = RangeQuery { revision, count_only: true, ..RangeQuery::key(&*self.query.start) };
-        let read = self.cluster.call(Repeat::Always, |member| {
+        let read = self.cluster.call(Repeat::Always, |connection| {
             let query = query.clone();
-            async move { member.range(query).await }
+            async move { connection.range(query).await }
         });
         read.await.map(|_| ())
     }
 
     /// Follows one stream until it breaks.
     async fn follow(&mut self) -> Break {
-        let (index, member) = self.cluster.preferred();
+        let (index, connection) = match self.cluster.preferred().await {
+            Ok(preferred) => preferred,
+            Err(failure) => return Break::Broken(failure),
+        };
         let query = WatchQuery { from: self.after.max(1), ..self.query.clone() };
-        let opened = self.env.timeout(OPEN_LIMIT, member.watch(query)).await;
+        let opened = self.env.timeout(OPEN_LIMIT, connection.watch(query)).await;
         let mut messages = match opened {
             Ok(Ok(messages)) => messages,
-            Ok(Err(failure)) => return self.broken(index, &*member, failure),
+            Ok(Err(failure)) => return self.broken(index, &connection, failure),
             Err(_) => {
                 let failure = Failure::Lost(format!("no watch within {} s", OPEN_LIMIT.as_secs()));
-                return self.broken(index, &*member, failure);
+                return self.broken(index, &connection, failure);
             }
         };
         let handle = self.handle.clone();
@@ -212,7 +215,7 @@ impl Follower {
                 request_at = None;
                 if self.cluster.is_progress_trusted(index) && requests_left > 0 {
                     if let Err(failure) = messages.request_progress().await {
-                        return self.broken(index, &*member, failure);
+                        return self.broken(index, &connection, failure);
                     }
                     requests_left -= 1;
                     request_at = Some(self.env.now() + PROGRESS_REQUEST_INTERVAL);
@@ -229,7 +232,7 @@ impl Follower {
             let item = match message {
                 Ok(Some(message)) => self.item(index, message),
                 Ok(None) => Err(Break::Broken(Failure::Lost("the member ended the watch".to_owned()))),
-                Err(failure) => return self.broken(index, &*member, failure),
+                Err(failure) => return self.broken(index, &connection, failure),
             };
             match item {
                 Ok(None) => {}
@@ -244,9 +247,8 @@ impl Follower {
         }
     }
 
-    fn broken(&self, index: usize, member: &dyn Member, failure: Failure) -> Break {
-        self.cluster.mark_stale(index);
-        Break::Broken(failure.of(member.url()))
+    fn broken(&self, index: usize, connection: &Arc<dyn Connection>, failure: Failure) -> Break {
+        Break::Broken(self.cluster.drop_connection(index, connection, failure))
     }
 
     /// Returns the item for the reader, or `None` when the message has no content for it.
@@ -306,11 +308,11 @@ async fn until(env: &Env, at: Option<Instant>) {
 /// Returns the oldest revision that can be read, given that `requested` is compacted. A read does not report it; a
 /// watch does.
 pub async fn compacted_revision(env: &Env, cluster: &Cluster, requested: u64) -> u64 {
-    let (_, member) = cluster.preferred();
     // No key is ever written at this place.
     let query = WatchQuery { start: vec![0], end: vec![0, 0], from: requested.max(1) };
     let reported = async {
-        let mut messages: Box<dyn WatchMessages> = member.watch(query).await.ok()?;
+        let (_, connection) = cluster.preferred().await.ok()?;
+        let mut messages: Box<dyn WatchMessages> = connection.watch(query).await.ok()?;
         while let Ok(Some(message)) = messages.next().await {
             if message.compacted > 0 {
                 return Some(message.compacted);

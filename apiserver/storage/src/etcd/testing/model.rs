@@ -1,8 +1,8 @@
 //! A modelled etcd cluster: the store in memory, in virtual time, and members that fail on demand.
 
 use crate::etcd::member::{
-    Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap, Swapped,
-    WatchMessage, WatchMessages, WatchQuery,
+    Connection, Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap,
+    Swapped, WatchMessage, WatchMessages, WatchQuery,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -71,7 +71,7 @@ impl Model {
             Arc::new(ModelMember {
                 url: format!("http://etcd-{index}"),
                 model: Mutex::new(self.clone()),
-                switches: Mutex::new(switches),
+                switches: Arc::new(Mutex::new(switches)),
             })
         };
         (0..count).map(member).collect()
@@ -234,7 +234,7 @@ pub struct ModelMember {
     url: String,
     /// The cluster that it belongs to, which an operator's mistake can change.
     model: Mutex<Arc<Model>>,
-    switches: Mutex<Switches>,
+    switches: Arc<Mutex<Switches>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -258,7 +258,7 @@ impl ModelMember {
         set(&mut self.switches.lock());
     }
 
-    /// Breaks the watches that run through this member.
+    /// Breaks the connections to this member.
     pub fn cut(&self) {
         std::mem::take(&mut self.switches.lock().line).cancel();
     }
@@ -273,30 +273,6 @@ impl ModelMember {
         *self.model.lock() = model.clone();
         self.cut();
     }
-
-    fn model(&self) -> Arc<Model> {
-        self.model.lock().clone()
-    }
-
-    async fn call<T>(&self, act: impl FnOnce(&Model) -> Result<T, Failure>) -> Result<T, Failure> {
-        let model = self.model();
-        let Switches { is_down, is_hung, has_no_leader, loses_answers, delay, .. } = self.switches.lock().clone();
-        if is_down {
-            return Err(Failure::Unreachable("connection refused".to_owned()));
-        }
-        if is_hung {
-            std::future::pending::<()>().await;
-        }
-        model.env.sleep(delay).await;
-        if has_no_leader {
-            return Err(Failure::TryLater("etcdserver: no leader".to_owned()));
-        }
-        let answer = act(&model);
-        if loses_answers {
-            return Err(Failure::Lost("connection reset".to_owned()));
-        }
-        answer
-    }
 }
 
 #[async_trait]
@@ -305,6 +281,43 @@ impl Member for ModelMember {
         &self.url
     }
 
+    async fn connect(&self) -> Result<Arc<dyn Connection>, Failure> {
+        let model = self.model.lock().clone();
+        let line = self.switches.lock().line.clone();
+        Ok(Arc::new(ModelConnection { model, switches: self.switches.clone(), line }))
+    }
+}
+
+/// A connection to a member; it ends when connections break.
+struct ModelConnection {
+    model: Arc<Model>,
+    switches: Arc<Mutex<Switches>>,
+    line: CancellationToken,
+}
+
+impl ModelConnection {
+    async fn call<T>(&self, act: impl FnOnce(&Model) -> Result<T, Failure>) -> Result<T, Failure> {
+        let Switches { is_down, is_hung, has_no_leader, loses_answers, delay, .. } = self.switches.lock().clone();
+        if is_down || self.line.is_cancelled() {
+            return Err(Failure::Unreachable("connection refused".to_owned()));
+        }
+        if is_hung {
+            std::future::pending::<()>().await;
+        }
+        self.model.env.sleep(delay).await;
+        if has_no_leader {
+            return Err(Failure::TryLater("etcdserver: no leader".to_owned()));
+        }
+        let answer = act(&self.model);
+        if loses_answers {
+            return Err(Failure::Lost("connection reset".to_owned()));
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl Connection for ModelConnection {
     async fn status(&self) -> Result<Status, Failure> {
         let (version, is_cut_off) = {
             let switches = self.switches.lock();
@@ -312,7 +325,7 @@ impl Member for ModelMember {
         };
         if is_cut_off {
             // The status needs no other member.
-            return Ok(Status { cluster: self.model().state.lock().cluster, version, size_bytes: 0 });
+            return Ok(Status { cluster: self.model.state.lock().cluster, version, size_bytes: 0 });
         }
         self.call(|model| Ok(Status { cluster: model.state.lock().cluster, version, size_bytes: 0 })).await
     }
@@ -346,7 +359,7 @@ impl Member for ModelMember {
     }
 
     async fn grant_lease(&self, ttl_s: u64) -> Result<i64, Failure> {
-        let model = self.model();
+        let model = self.model.clone();
         let id = self
             .call(|model| {
                 let mut state = model.state.lock();
@@ -365,12 +378,9 @@ impl Member for ModelMember {
     }
 
     async fn watch(&self, query: WatchQuery) -> Result<Box<dyn WatchMessages>, Failure> {
-        let model = self.model();
         self.call(|_| Ok(())).await?;
-        let (line, is_old) = {
-            let switches = self.switches.lock();
-            (switches.line.clone(), switches.version == OLD)
-        };
+        let (model, line) = (self.model.clone(), self.line.clone());
+        let is_old = self.switches.lock().version == OLD;
         let revision = model.revision.subscribe();
         let from = query.from;
         let has_history = from <= model.state.lock().revision;

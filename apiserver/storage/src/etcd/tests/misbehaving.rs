@@ -218,6 +218,19 @@ async fn a_member_that_joined_another_cluster_is_not_asked_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_broke_unnoticed_is_replaced_by_one_that_is_identified_first() {
+    let bench = Bench::of(1, NEW).await;
+    bench.put("/a", "1").await.unwrap();
+    bench.members[0].cut();
+    assert_eq!(bench.put("/a", "2").await, Ok(3), "nothing had happened, so the write is repeated");
+    let other = Model::new(&bench.env, 8);
+    bench.members[0].join(&other);
+    assert!(matches!(bench.put("/a", "3").await, Err(Error::Unavailable(_))));
+    let there = over(&bench.env, &other.members(1, NEW)).await.unwrap();
+    assert_eq!(there.current_revision().await, Ok(1), "nothing was written to the other cluster");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreachable_etcd_is_told_after_a_while() {
     let env = Env::simulated(1);
     let members = Model::new(&env, 7).members(2, NEW);

@@ -138,7 +138,7 @@ async fn nobody_there_is_told_in_one_line() {
     assert!(error.starts_with(&format!("etcd does not answer at {url}: ")), "{error}");
     assert!(error.contains("refused") && !error.contains('\n') && error.len() < 150, "{error}");
     let error = Etcd::open(&env, &options(vec!["no url".to_owned()]), &EtcdTls::default()).await.unwrap_err();
-    assert_eq!(error.to_string(), "--etcd-servers: \"no url\": invalid uri: invalid uri character");
+    assert_eq!(error.to_string(), "--etcd-servers: \"no url\": invalid URI: invalid uri character");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
