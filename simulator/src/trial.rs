@@ -64,13 +64,13 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 const REPORT_PERIOD: Duration = Duration::from_secs(600);
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Virtual time since the beginning.
     pub at: Duration,
-    pub created: usize,
     pub finished: usize,
-    pub pods: usize,
+    /// Part of the run that is over, from 0 to 1: of its pods, or of its time where Deployments run until its end.
+    pub part: f64,
 }
 
 /// Receives what happens, and reports of progress.
@@ -354,8 +354,12 @@ impl<W: World> Trial<W> {
     }
 
     fn progress(&self) -> Progress {
-        let pods = self.submissions.len();
-        Progress { at: self.elapsed(), created: self.created, finished: self.observer.finished(), pods }
+        let (at, finished) = (self.elapsed(), self.observer.finished());
+        let part = match self.deployments.is_empty() {
+            true => finished as f64 / self.submissions.len().max(1) as f64,
+            false => at.as_secs_f64() / self.until.as_secs_f64(),
+        };
+        Progress { at, finished, part: part.min(1.0) }
     }
 }
 

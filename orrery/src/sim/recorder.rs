@@ -78,9 +78,9 @@ impl Audience for Recorder {
     }
 
     fn progress(&mut self, progress: Progress) {
-        let Progress { at, created, finished, pods } = progress;
+        let Progress { at, finished, part } = progress;
         // Without a reader the run goes on.
-        let _ = writeln!(io::stdout(), "{} {created} {finished} {pods}", at.as_secs());
+        let _ = writeln!(io::stdout(), "{} {finished} {part}", at.as_secs());
     }
 
     fn failure(&self) -> Result<(), String> {

@@ -172,22 +172,20 @@ struct Board {
     env: Env,
     began: Instant,
     is_shown: bool,
-    /// Virtual seconds, finished pods and all pods of each cell.
-    cells: Vec<(u64, u64, u64)>,
+    /// Virtual seconds, finished pods, and the part that is over of each cell.
+    cells: Vec<(u64, u64, f64)>,
 }
 
 impl Board {
     fn new(env: &Env, cells: usize) -> Self {
         let is_shown = io::stderr().is_terminal();
-        Self { env: env.clone(), began: env.now(), is_shown, cells: vec![(0, 0, 0); cells] }
+        Self { env: env.clone(), began: env.now(), is_shown, cells: vec![(0, 0, 0.0); cells] }
     }
 
     fn update(&mut self, cell: usize, line: &str) {
-        let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let ([at_s, _created, finished, pods], Some(cell)) = (numbers.as_slice(), self.cells.get_mut(cell)) else {
-            return;
-        };
-        *cell = (*at_s, *finished, *pods);
+        let Some(cell) = self.cells.get_mut(cell) else { return };
+        let Some(told) = told(line) else { return };
+        *cell = told;
         if self.is_shown {
             let text = line_of(&self.cells, self.env.now().duration_since(self.began));
             // Returns to the beginning of the line, and clears the rest of it.
@@ -202,12 +200,18 @@ impl Board {
     }
 }
 
-/// Returns the text of the board. The remaining time follows from the pods that have finished so far.
-fn line_of(cells: &[(u64, u64, u64)], elapsed: Duration) -> String {
+/// Reads what a cell says about its progress.
+fn told(line: &str) -> Option<(u64, u64, f64)> {
+    let mut words = line.split(' ');
+    let mut next = || words.next();
+    Some((next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?))
+}
+
+/// Returns the text of the board. The remaining time follows from the parts that are over.
+fn line_of(cells: &[(u64, u64, f64)], elapsed: Duration) -> String {
     let virtual_s: u64 = cells.iter().map(|(at_s, _, _)| at_s).sum();
     let finished: u64 = cells.iter().map(|(_, finished, _)| finished).sum();
-    let parts = cells.iter().map(|(_, finished, pods)| if *pods == 0 { 0.0 } else { *finished as f64 / *pods as f64 });
-    let part = parts.sum::<f64>() / cells.len().max(1) as f64;
+    let part = cells.iter().map(|(_, _, part)| part).sum::<f64>() / cells.len().max(1) as f64;
     let left =
         if part > 0.0 { format!("{:.0}s left", elapsed.as_secs_f64() * (1.0 - part) / part) } else { String::new() };
     format!(
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_line_estimates_the_rest() {
-        let line = line_of(&[(3600, 5, 10), (0, 0, 0)], Duration::from_secs(10));
+        let line = line_of(&[told("3600 5 0.5").unwrap(), (0, 0, 0.0)], Duration::from_secs(10));
         assert_eq!(line, " 25%  1.0h of virtual time, 5 pods finished  30s left");
     }
 }

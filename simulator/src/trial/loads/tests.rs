@@ -2,7 +2,7 @@
 
 use super::super::tests::{Lines, submission, template};
 use super::*;
-use crate::trial::{NodeGroup, Setup, run};
+use crate::trial::{Audience, Event, NodeGroup, Progress, Setup, run};
 use experiments::study::{Deployment as Wanted, Workload};
 use proto::serializer::yaml;
 use serde_json::json;
@@ -20,6 +20,20 @@ fn deployment(text: &str, until: Duration) -> Deployment {
     let workload = Workload { deployments: vec![wanted], ..Workload::default() };
     let mut made = experiments::workload::deployments(&workload, until, &mut || 7, "").unwrap();
     made.remove(0)
+}
+
+/// The lines of a run, and what it says about its progress.
+#[derive(Default)]
+struct Heard(Lines, Vec<f64>);
+
+impl Audience for Heard {
+    fn happened(&mut self, at: Duration, event: Event) {
+        self.0.happened(at, event);
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        self.1.push(progress.part);
+    }
 }
 
 /// Returns the number of pods that run at each full minute.
@@ -59,9 +73,10 @@ fn replicas_follow_the_load_within_their_bounds() {
         until: Some(until),
         ..Setup::default()
     };
-    let mut lines = Lines::default();
-    run(setup, Vec::new(), &mut lines).unwrap();
-    let lines = lines.0;
+    let mut heard = Heard::default();
+    run(setup, Vec::new(), &mut heard).unwrap();
+    let Heard(Lines(lines), parts) = heard;
+    assert_eq!(parts, [0.25, 0.5, 0.75, 1.0, 1.0], "Deployments end with the time of the run");
     assert_eq!(replicas(&lines, &[1, 9, 12, 19, 22, 29, 34, 39]), [2, 2, 4, 4, 6, 6, 6, 2], "{lines:#?}");
     let loads: Vec<&String> = lines.iter().filter(|line| line.contains("LoadChanged")).collect();
     assert_eq!(loads.len(), 4, "{loads:?}");
