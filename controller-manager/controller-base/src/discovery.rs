@@ -2,6 +2,7 @@
 //!
 //! Corresponds to ServerPreferredResources in k8s.io/client-go/discovery, over aggregated discovery.
 
+use bytes::Bytes;
 use client::request::Call;
 use client::{Client, Error};
 use http::Method;
@@ -104,14 +105,46 @@ struct ResponseKind {
     kind: String,
 }
 
+/// Paths of the aggregated discovery documents.
+const PATHS: [&str; 2] = ["/api", "/apis"];
+
 /// Asks the server for its aggregated discovery documents.
 pub async fn discover(client: &Client) -> Result<Discovered, Error> {
+    read(&fetch(client).await?)
+}
+
+/// Discovery that is repeated. The documents are read only if they are others than the last time.
+#[derive(Default)]
+pub struct Rediscovery {
+    known: Vec<Bytes>,
+}
+
+impl Rediscovery {
+    /// Asks the server again. Returns `None` if nothing has changed since the last answer.
+    pub async fn changed(&mut self, client: &Client) -> Result<Option<Discovered>, Error> {
+        let documents = fetch(client).await?;
+        if documents == self.known {
+            return Ok(None);
+        }
+        let discovered = read(&documents)?;
+        self.known = documents;
+        Ok(Some(discovered))
+    }
+}
+
+async fn fetch(client: &Client) -> Result<Vec<Bytes>, Error> {
+    let mut documents = Vec::new();
+    for path in PATHS {
+        documents.push(client.call(&Call::new(Method::GET, path).accept(AGGREGATED)).await?);
+    }
+    Ok(documents)
+}
+
+fn read(documents: &[Bytes]) -> Result<Discovered, Error> {
     let mut discovered = Discovered::default();
-    for path in ["/api", "/apis"] {
-        let call = Call::new(Method::GET, path).accept(AGGREGATED);
-        let bytes = client.call(&call).await?;
+    for (path, bytes) in PATHS.into_iter().zip(documents) {
         let undecodable = |error| Error::Decode(format!("GET {path}: no aggregated discovery: {error}"));
-        discovered.add(serde_json::from_slice(&bytes).map_err(undecodable)?);
+        discovered.add(serde_json::from_slice(bytes).map_err(undecodable)?);
     }
     let key =
         |resource: &ApiResource| (resource.gvr.group.clone(), resource.gvr.resource.clone(), !resource.is_preferred);
@@ -156,7 +189,13 @@ impl Discovered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use component_base::env::Env;
+    use component_base::http::{Body, HttpService};
+    use http::{Request, Response};
+    use parking_lot::Mutex;
     use serde_json::json;
+    use std::convert::Infallible;
+    use std::sync::Arc;
 
     #[test]
     fn the_first_version_that_serves_a_resource_is_preferred() {
@@ -175,5 +214,26 @@ mod tests {
         assert!(
             discovered.resources[0].has_verbs(&["list"]) && !discovered.resources[0].has_verbs(&["list", "delete"])
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn documents_are_read_when_they_have_changed() {
+        let env = Env::simulated(1);
+        let group = Arc::new(Mutex::new("apps"));
+        let served = group.clone();
+        let answer = move |request: Request<Body>| {
+            let name = if request.uri().path() == "/api" { "" } else { *served.lock() };
+            let groups = json!({"items": [{"metadata": {"name": name}, "versions": [{"version": "v1"}]}]});
+            async move { Ok::<_, Infallible>(Response::new(Body::from(groups.to_string()))) }
+        };
+        let client = Client::from_service(&env, HttpService::new(tower::service_fn(answer)), "test");
+        let mut discovery = Rediscovery::default();
+        let groups = |found: Option<Discovered>| found.map(|found| found.versions.into_keys().collect::<Vec<_>>());
+        let first = groups(discovery.changed(&client).await.unwrap());
+        assert_eq!(first, Some(vec![String::new(), "apps".to_owned()]));
+        assert_eq!(groups(discovery.changed(&client).await.unwrap()), None);
+        *group.lock() = "batch";
+        let changed = groups(discovery.changed(&client).await.unwrap());
+        assert_eq!(changed, Some(vec![String::new(), "batch".to_owned()]));
     }
 }

@@ -10,7 +10,7 @@ use client::reconcile;
 use component_base::env::Env;
 use controller_base::context::Running;
 use controller_base::descriptor::Setup;
-use controller_base::discovery::discover;
+use controller_base::discovery::Rediscovery;
 use futures::future::join3;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let (env, client) = (setup.env.clone(), setup.client.clone());
     let workers = setup.settings.concurrent_gc_syncs;
     Box::pin(async move {
-        if !sync_monitors(&env, &client, &monitors).await {
+        let mut discovery = Rediscovery::default();
+        if !sync_monitors(&env, &client, &monitors, &mut discovery).await {
             return;
         }
         // The server is asked for objects that the graph lacks, so one resource that does not sync need not delay the
@@ -44,18 +45,18 @@ pub fn start(setup: &Setup<'_>) -> Running {
         join3(
             reconcile::run(actor.clone(), deletions, workers, deletion),
             reconcile::run(actor, orphanings, workers, orphaning),
-            resync_monitors(&env, &client, &monitors),
+            resync_monitors(&env, &client, &monitors, &mut discovery),
         )
         .await;
     })
 }
 
 /// Monitors the served resources. Retries until discovery succeeds; returns false on shutdown.
-async fn sync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) -> bool {
+async fn sync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>, discovery: &mut Rediscovery) -> bool {
     loop {
-        match discover(client).await {
+        match discovery.changed(client).await {
             Ok(discovered) => {
-                monitors.sync(&discovered);
+                discovered.iter().for_each(|discovered| monitors.sync(discovered));
                 return true;
             }
             Err(error) => tracing::warn!(%error, "the garbage collector waits for discovery"),
@@ -69,7 +70,7 @@ async fn sync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) -> 
 }
 
 /// Repeats discovery until shutdown.
-async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
+async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>, discovery: &mut Rediscovery) {
     let name = "garbagecollector_controller_resources_sync_error_total";
     let errors = env.metrics().counters(name, "Number of garbage collector resources sync errors");
     let errors = errors.get_or_create_owned(&Vec::new());
@@ -79,8 +80,9 @@ async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
             () = env.shutdown().cancelled() => return,
             () = env.sleep(RESYNC) => {}
         }
-        match discover(client).await {
-            Ok(discovered) => monitors.sync(&discovered),
+        monitors.graph.lock().compact();
+        match discovery.changed(client).await {
+            Ok(discovered) => discovered.iter().for_each(|discovered| monitors.sync(discovered)),
             Err(error) => {
                 errors.inc();
                 tracing::warn!(%error, "the garbage collector keeps its former resources");

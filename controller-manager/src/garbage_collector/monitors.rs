@@ -52,7 +52,6 @@ impl Monitors {
     /// Starts informers for newly served resources, and stops those of resources that are no longer served. Resources
     /// of a group that does not answer stay.
     pub fn sync(self: &Arc<Self>, discovered: &Discovered) {
-        self.graph.lock().compact();
         let mut mapping = BTreeMap::new();
         for resource in &discovered.resources {
             let key = (resource.gvk.api_version(), resource.gvk.kind.clone());
