@@ -34,6 +34,7 @@ pub mod snapshot;
 
 // Information about the server itself.
 pub mod discovery;
+mod served_documents;
 pub mod health;
 pub mod metrics;
 

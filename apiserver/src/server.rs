@@ -9,16 +9,14 @@ use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use crate::request_log::RequestLog;
+use crate::served_documents::{AggregatedDiscovery, ServedDocuments};
 use access::authn::Authentication;
 use access::authz::Authorization;
-use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::rng::Random;
-use component_base::version;
 use extension::aggregation::Aggregation;
 use flow_control::FlowControl;
 use openapi::Documents;
-use proto::resources::Catalogue;
 use registry::Registry;
 use registry::post_start::{Milestone, PostStartHooks};
 use request::trace::RequestTraces;
@@ -79,27 +77,6 @@ pub(crate) struct Lifecycle {
     pub bootstrap_ended: CancellationToken,
 }
 
-/// The OpenAPI documents of the catalogue for which they were last requested.
-pub(crate) struct ServedDocuments(ArcSwap<(Arc<Catalogue>, Arc<Documents>)>);
-
-impl ServedDocuments {
-    pub fn new(catalogue: Arc<Catalogue>) -> Self {
-        let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
-        Self(ArcSwap::from_pointee((catalogue, documents)))
-    }
-
-    /// Returns the documents of a catalogue. Builds them if the catalogue has changed.
-    fn of(&self, catalogue: Arc<Catalogue>) -> Arc<Documents> {
-        let known = self.0.load();
-        if Arc::ptr_eq(&known.0, &catalogue) {
-            return known.1.clone();
-        }
-        let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
-        self.0.store(Arc::new((catalogue, documents.clone())));
-        documents
-    }
-}
-
 impl Server {
     /// Returns true if every cache follows the store, every hook has finished, and the server does not terminate.
     pub fn is_ready(&self) -> bool {
@@ -139,7 +116,12 @@ impl Server {
 
     /// Returns the OpenAPI documents of the resources that are served now.
     pub(crate) fn openapi(&self) -> Arc<Documents> {
-        self.documents.of(self.registry.catalogue.load_full())
+        self.documents.openapi(self.registry.catalogue.load_full())
+    }
+
+    /// Returns the aggregated discovery of what this server and aggregated API servers serve now.
+    pub(crate) fn aggregated_discovery(&self) -> Arc<AggregatedDiscovery> {
+        self.documents.discovery(self.registry.catalogue.load_full(), self.upstreams.aggregation.table())
     }
 
     /// Returns the host and port at which clients reach this server.

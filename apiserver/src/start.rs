@@ -3,6 +3,7 @@
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
 use crate::answer_memory::AnswerMemory;
+use crate::bootstrap::flow_control_objects::FlowControlObjects;
 use crate::bootstrap::kubernetes_service::KubernetesService;
 use crate::bootstrap::plugin_registry::PluginRegistry;
 use crate::bootstrap::storage_versions::StorageVersions;
@@ -11,7 +12,8 @@ use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
 use crate::files::{FileError, Files};
 use crate::metrics::{self, Metrics};
-use crate::server::{Access, Lifecycle, Records, ServedDocuments, Server, Upstreams};
+use crate::served_documents::ServedDocuments;
+use crate::server::{Access, Lifecycle, Records, Server, Upstreams};
 use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::{pipeline, runtime_config, serving_certificate, upkeep};
 use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
@@ -269,6 +271,7 @@ fn start_loops(
     let bootstrap = Bootstrap {
         upkeep: upkeep.clone(),
         cluster_authentication_info,
+        flow_control_objects: FlowControlObjects::default(),
         kubernetes_service,
         storage_versions: StorageVersions::new(&server.config),
         ended: bootstrap_ended.clone(),

@@ -35,6 +35,7 @@ pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
     }
     let mut adjust_at = upkeep.env.now() + ADJUSTMENT_PERIOD;
     let mut known: Option<(Snapshot, Snapshot)> = None;
+    let mut are_written = false;
     loop {
         let (Ok(now_schemas), Ok(now_levels)) = (schemas.cacher.snapshot(), levels.cacher.snapshot()) else { return };
         let is_same =
@@ -43,9 +44,12 @@ pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
             let (of_schemas, of_levels) = (values(&now_schemas), values(&now_levels));
             fairness.configure(&of_schemas, &of_levels);
             upkeep.hooks.finished(Hook::FairnessConfigConsumer);
+            are_written = false;
         }
-        // Repeated at every period, for conditions that could not be written.
-        write_conditions(registry, &values(&now_schemas), &values(&now_levels)).await;
+        // Repeated at every period until all could be written.
+        if !are_written {
+            are_written = write_conditions(registry, &values(&now_schemas), &values(&now_levels)).await;
+        }
         tokio::select! {
             biased;
             () = upkeep.env.shutdown().cancelled() => return,
@@ -65,9 +69,10 @@ fn values(snapshot: &Snapshot) -> Vec<Value> {
     snapshot.iter().map(|(_, object)| object.to_value()).collect()
 }
 
-/// Writes the condition of each schema that does not have it yet.
-async fn write_conditions(registry: &Registry, schemas: &[Value], levels: &[Value]) {
+/// Writes the condition of each schema that does not have it yet. Returns false if one could not be written.
+async fn write_conditions(registry: &Registry, schemas: &[Value], levels: &[Value]) -> bool {
     let levels: BTreeSet<&str> = levels.iter().filter_map(|level| level["metadata"]["name"].as_str()).collect();
+    let mut are_written = true;
     for schema in schemas {
         let wanted = condition(schema, &levels);
         if has_condition(schema, &wanted) {
@@ -78,8 +83,10 @@ async fn write_conditions(registry: &Registry, schemas: &[Value], levels: &[Valu
             && !error.is_not_found()
         {
             tracing::debug!(flow_schema = name, %error, "its condition is not written yet");
+            are_written = false;
         }
     }
+    are_written
 }
 
 /// Returns the condition `Dangling`: whether the schema's level is missing.

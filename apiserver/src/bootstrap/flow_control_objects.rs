@@ -4,6 +4,8 @@
 //! `autoupdate-spec` is true. Deleted objects are created again. Corresponds to k8s.io/apiserver/pkg/util/apihelpers
 //! and pkg/registry/flowcontrol/ensurer.
 
+use cacher::Snapshot;
+use parking_lot::Mutex;
 use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::{ensure_as, own_mutation};
@@ -16,13 +18,37 @@ use strategy::validation::flow_schemas;
 use strategy::validation::flow_schemas::AUTOUPDATE;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const RESOURCES: [&str; 2] = ["flowschemas", "prioritylevelconfigurations"];
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 
-/// Compares the caches with the built-in objects, so that the store is not read while they are equal.
-pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
-    if registry.row_of(GROUP, "flowschemas").is_err() {
-        return Ok(());
+/// Keeps the objects as they should be.
+#[derive(Debug, Default)]
+pub struct FlowControlObjects {
+    /// The objects that were compared last, of both resources.
+    compared: Mutex<Option<[Snapshot; 2]>>,
+}
+
+impl FlowControlObjects {
+    /// Compares the caches with the built-in objects, so that the store is not read while they are equal. Objects that were
+    /// compared before are not compared again.
+    pub async fn reconcile(&self, registry: &Registry) -> registry::Result<()> {
+        if registry.row_of(GROUP, RESOURCES[0]).is_err() {
+            return Ok(());
+        }
+        let [schemas, levels] = RESOURCES.map(|resource| registry.row_of(GROUP, resource));
+        let now = [schemas?.1.cacher.snapshot()?, levels?.1.cacher.snapshot()?];
+        let is_same = |known: &[Snapshot; 2]| known.iter().zip(&now).all(|(known, now)| known.is_same(now));
+        if self.compared.lock().as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
+        repair(registry).await?;
+        *self.compared.lock() = Some(now);
+        Ok(())
     }
+}
+
+/// Creates and updates the built-in objects, and deletes those of other versions.
+async fn repair(registry: &Registry) -> registry::Result<()> {
     let mut names: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (resource, wanted) in flow_schemas::objects() {
         let name = object_meta::text(wanted, "name");
@@ -38,7 +64,7 @@ pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
         }
         names.insert((resource, name));
     }
-    for resource in ["flowschemas", "prioritylevelconfigurations"] {
+    for resource in RESOURCES {
         let (target, row) = registry.row_of(GROUP, resource)?;
         for (_, object) in row.cacher.snapshot()?.iter() {
             let name = object.index.name.clone();

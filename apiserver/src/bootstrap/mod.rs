@@ -17,6 +17,7 @@ pub mod storage_versions;
 
 use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authn::legacy_token::day_of;
+use flow_control_objects::FlowControlObjects;
 use futures::future::join_all;
 use kubernetes_service::KubernetesService;
 use registry::own_write::ensure;
@@ -37,6 +38,7 @@ const REPAIR_PERIOD: Duration = Duration::from_secs(10);
 pub struct Bootstrap {
     pub upkeep: Upkeep,
     pub cluster_authentication_info: ClusterAuthenticationInfo,
+    pub flow_control_objects: FlowControlObjects,
     pub kubernetes_service: KubernetesService,
     pub storage_versions: StorageVersions,
     /// Cancelled when [`Bootstrap::run`] returns.
@@ -103,7 +105,7 @@ impl Bootstrap {
             }
             hooks.finished(Hook::BootstrapRoles);
         }
-        flow_control_objects::reconcile(registry).await?;
+        self.flow_control_objects.reconcile(registry).await?;
         hooks.finished(Hook::FairnessConfigProducer);
         ensure(registry, "", "configmaps", objects::token_tracking(&day_of(env.wall()))).await?;
         hooks.finished(Hook::LegacyTokenTracking);

@@ -18,8 +18,8 @@ use openapi::{Document, v2_protobuf};
 use proto::Status;
 use proto::resources::catalogue::GroupVersions;
 use proto::wire::field_order::{
-    API_GROUP, API_GROUP_DISCOVERY_LIST, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS, FieldOrder, InOrder,
-    JSON_WEB_KEY_SET, OPENID_CONFIGURATION,
+    API_GROUP, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS, FieldOrder, InOrder, JSON_WEB_KEY_SET,
+    OPENID_CONFIGURATION,
 };
 use serde_json::{Value, json};
 
@@ -153,13 +153,8 @@ fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
 
 /// Answers `/api` and `/apis`: with the aggregated document if the client asks for it, else with the legacy list.
 fn group_discovery(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
-    let catalogue = call.server.registry.catalogue.load();
     match media::wants_aggregated(call.headers()) {
-        Some(true) => {
-            let body = discovery::aggregated(&catalogue, &call.server.upstreams.aggregation.table(), core);
-            let body = answer::encode(&Form::default(), &InOrder(&body, &API_GROUP_DISCOVERY_LIST));
-            Ok(document(call, &Document::of(body), AGGREGATED_TYPE))
-        }
+        Some(true) => Ok(document(call, call.server.aggregated_discovery().document(core), AGGREGATED_TYPE)),
         Some(false) | None if core => {
             let address = call.server.advertised_address();
             in_order(call, &discovery::core_versions(&address), &API_VERSIONS)
