@@ -106,12 +106,14 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
 #[async_trait]
 impl AdmissionPlugin for ClusterTrustBundleAttest {
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if attributes.served.group != GROUP || attributes.served.resource != BUNDLES {
+            return Ok(());
+        }
         let bundle = attributes.new_object();
         let signer = text(bundle, "/spec/signerName");
-        let is_bundle = attributes.served.group == GROUP && attributes.served.resource == BUNDLES;
         // Storage migration and the garbage collector write bundles without changing them.
         let is_same = attributes.operation == Operation::Update && only_owners_change(bundle, attributes.old());
-        if !is_bundle || signer.is_empty() || is_same {
+        if signer.is_empty() || is_same {
             return Ok(());
         }
         match has_right(attributes, self.0.as_ref(), "attest", signer).await {
