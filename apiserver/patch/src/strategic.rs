@@ -21,9 +21,14 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
 /// Returns `current` merged with `patch` by the rules of `schema`.
 pub fn apply(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, Status> {
+    apply_to(schema, current.clone(), patch)
+}
+
+/// Does what [`apply`] does, with an object that belongs to the caller.
+pub fn apply_to(schema: &Schema, current: Value, patch: &Value) -> Result<Value, Status> {
     // Go reads null as an empty map.
     if patch.is_null() {
-        return Ok(current.clone());
+        return Ok(current);
     }
     let (Value::Object(current), Value::Object(patch)) = (current, patch) else {
         let kind = super::json_patch::go_json_kind(patch);
@@ -31,7 +36,7 @@ pub fn apply(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, S
             "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )));
     };
-    merge_map(Some(schema), current.clone(), patch.clone()).map(Value::Object).map_err(PatchError::into_status)
+    merge_map(Some(schema), current, patch.clone()).map(Value::Object).map_err(PatchError::into_status)
 }
 
 /// The errors of a patch. Kubernetes answers a malformed one with 400 and most others with 500.

@@ -7,10 +7,10 @@ use crate::media;
 use axum::body::Body;
 use http::Response;
 use parking_lot::Mutex;
-use patch::apply::FieldManager;
 use patch::apply::conversions::Conversions;
 use patch::apply::fields::FieldSet;
 use patch::apply::ownership::shown_in_go;
+use patch::apply::{FieldManager, without_managed_fields};
 use patch::json_patch::go_json_kind;
 use patch::{json_patch, merge, strategic};
 use proto::meta::status::FieldError;
@@ -158,7 +158,9 @@ impl Patch<'_> {
             (PatchType::Apply, current) => self.server_side_apply(current, conversions)?,
             (PatchType::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
             (PatchType::Merge, Some(current)) => merge::apply(current, &self.patch)?,
-            (PatchType::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
+            (PatchType::Strategic, Some(current)) => {
+                strategic::apply_to(served.schema.schema(), self.copied(current), &self.patch)?
+            }
             (_, None) => return Err(Status::not_found(&served.group, &served.resource, &self.call.info.name)),
         };
         // A patch may remove these: the request's resource names them anyway.
@@ -168,6 +170,12 @@ impl Patch<'_> {
             }
         }
         Ok(patched)
+    }
+
+    /// Copies the current object for a patch to change. Only a request for the object itself may change the record of managers,
+    /// so a patch of a subresource does not need it.
+    fn copied(&self, current: &Value) -> Value {
+        if self.call.info.subresource.is_empty() { current.clone() } else { without_managed_fields(current) }
     }
 
     fn server_side_apply(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {

@@ -184,11 +184,10 @@ impl<'a> FieldManager<'a> {
     pub fn apply(&self, live: Option<&Value>, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
         self.check_configuration(config)?;
         let empty = Value::Object(Map::new());
-        let mut bare = live.unwrap_or(&empty).clone();
-        let entries = managed_fields(&bare).map(<[Value]>::to_vec).unwrap_or_default();
-        remove_managed_fields(&mut bare);
-        let mut managers =
-            Managers::read(&entries).map_err(|e| without_reason(format!("failed to decode managed fields: {e}")))?;
+        let live_or_empty = live.unwrap_or(&empty);
+        let bare = without_managed_fields(live_or_empty);
+        let mut managers = Managers::read(managed_fields(live_or_empty).unwrap_or_default())
+            .map_err(|e| without_reason(format!("failed to decode managed fields: {e}")))?;
         if managers.is_empty() && live.is_some() {
             let zero = zero::zero(self.schema);
             managers = self.record(&zero, &bare, managers, BEFORE_FIRST_APPLY);
@@ -269,6 +268,19 @@ pub fn remove_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
+}
+
+/// Copies an object without its record of managers, which is about half of the nodes of its tree.
+pub fn without_managed_fields(object: &Value) -> Value {
+    let Value::Object(fields) = object else { return object.clone() };
+    let copied = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect()))
+        }
+        value => (name.clone(), value.clone()),
+    };
+    Value::Object(fields.iter().map(copied).collect())
 }
 
 /// Restores the record of `old` if the one of `new` cannot be read, and returns the reason.
