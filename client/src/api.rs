@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the typed clients of k8s.io/client-go/kubernetes.
 
+use crate::cached::Cached;
 use crate::client::Client;
 use crate::dynamic::{DynamicApi, FromBody};
 use crate::error::Error;
@@ -27,12 +28,13 @@ pub struct Api<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// Adapts `Kind::decode` to `FromBody`.
+/// Adapts the decoder of a kind to `FromBody`. As in caches, managed fields are left out: they are a third of an object, and no
+/// component reads them. An update without them leaves those of the server as they are.
 struct Decoded<K>(K);
 
 impl<K: Kind> FromBody for Decoded<K> {
     fn from_body(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        K::decode(bytes).map(Decoded)
+        <K as Cached>::decode(bytes).map(Decoded)
     }
 }
 
@@ -55,7 +57,7 @@ impl<K: Kind> Api<K> {
     }
 
     pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
-        self.dynamic.list_as(options, JSON, K::decode).await
+        self.dynamic.list_as(options, JSON, <K as Cached>::decode).await
     }
 
     pub async fn create(&self, object: &K) -> Result<K, Error> {
