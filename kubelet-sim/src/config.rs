@@ -296,6 +296,9 @@ pub struct Settings {
     /// The stages of these files
     #[arg(skip)]
     pub stages: Vec<Stage>,
+    /// How often the process looks whether the API server serves Stages
+    #[arg(skip = Duration::from_secs(10))]
+    pub stages_poll: Duration,
     /// Port of the agents, as the nodes' statuses say
     #[arg(skip = KUBELET_PORT)]
     pub port: u16,

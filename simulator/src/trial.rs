@@ -8,6 +8,7 @@
 //! in both depths, so that pods get the same nodes where no controller intervenes.
 
 mod setup;
+mod stored;
 mod pod_state;
 mod node_groups;
 mod loads;

@@ -81,7 +81,9 @@ const EVENTS_PER_NODE: usize = 500;
 /// How long the fleet waits at its start for the ConfigMap about its machines.
 const FIRST_READ: Duration = Duration::from_secs(2);
 /// The caches hold the objects of so many changes whole, the last ones. A typed pod takes twenty times the memory of a packed one.
-const WHOLE_OBJECTS: usize = 1000;
+const WHOLE_PODS: usize = 1000;
+/// The same for nodes. Each step of a pod reads its node, so more of them stay whole: about twenty megabytes.
+const WHOLE_NODES: usize = 2000;
 /// Lengthens periods at random, so that nodes that began together drift apart.
 const JITTER: f64 = 0.04;
 /// First and longest delay before a failed task is tried again. Each node counts for itself. A shared limit, or a delay
@@ -136,8 +138,8 @@ impl Fleet {
         };
         let nodes = informers.of_selected::<Node>(&ListOptions::fields(&node_fields));
         let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
-        nodes.pack_beyond(WHOLE_OBJECTS);
-        pods.pack_beyond(WHOLE_OBJECTS);
+        nodes.pack_beyond(WHOLE_NODES);
+        pods.pack_beyond(WHOLE_PODS);
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
         let queue_length = EVENTS_PER_NODE * plan::node_count(&settings).div_ceil(EVENT_WRITERS).max(1) as usize;

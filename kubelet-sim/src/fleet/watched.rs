@@ -17,8 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often the process looks whether the CustomResourceDefinition of Stages is there.
-const STAGES_POLL: Duration = Duration::from_secs(10);
 /// How often it tries to read a ConfigMap while the API server cannot be reached.
 const MAPS_POLL: Duration = Duration::from_secs(1);
 /// How often it asks again for what it may not read.
@@ -135,7 +133,7 @@ impl Fleet {
         let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
         let gvr = Gvr::new(group, version, "stages");
         let api = self.client.dynamic(&gvr, "");
-        if !self.until_readable(&api, &ListOptions::default(), STAGES_POLL, || {}).await {
+        if !self.until_readable(&api, &ListOptions::default(), self.settings.stages_poll, || {}).await {
             return;
         }
         let informers = Informers::new(&self.client);

@@ -1,9 +1,9 @@
 //! `PodState`: what a trial observes of a pod, read from its stored document or from the typed pod. Pure.
 
+use super::stored::Stored;
 use component_helpers::gpu_sharing::{GPU_INDEX, parse_places};
 use experiments::workload::DEPLOYMENT;
 use proto::kinds::api::core::v1::Pod;
-use serde_json::Value;
 
 /// Annotation with the time that containers run. A pod without it has no end.
 pub const RUN_FOR: &str = "orrery.dev/run-for";
@@ -28,25 +28,19 @@ pub struct PodState {
 }
 
 impl PodState {
-    pub fn of_document(pod: &Value) -> Self {
-        let condition = |of_type: &str, status: &str| {
-            let conditions = pod["status"]["conditions"].as_array()?;
-            conditions.iter().find(|condition| condition["type"] == of_type && condition["status"] == status)
-        };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    pub fn of_stored(pod: &Stored) -> Self {
+        let annotation = |name: &str| pod.metadata.annotations.get(name).map(String::as_str);
+        let label = pod.metadata.labels.get(DEPLOYMENT);
         Self {
-            has_end: pod["metadata"]["annotations"][RUN_FOR].is_string(),
-            deployment: deployment(
-                pod["metadata"]["namespace"].as_str(),
-                pod["metadata"]["labels"][DEPLOYMENT].as_str(),
-            ),
-            is_ready: condition("Ready", "True").is_some(),
-            node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
-            gpus: places(pod["metadata"]["annotations"][GPU_INDEX].as_str()),
-            phase: text(&pod["status"]["phase"]),
-            is_leaving: !pod["metadata"]["deletionTimestamp"].is_null(),
-            unscheduled: condition("PodScheduled", "False").map(|condition| text(&condition["message"])),
-            disrupted: condition("DisruptionTarget", "True").map(|condition| text(&condition["reason"])),
+            has_end: annotation(RUN_FOR).is_some(),
+            deployment: deployment(pod.metadata.namespace.as_deref(), label.map(String::as_str)),
+            is_ready: pod.is_ready(),
+            node: pod.spec.node_name.clone(),
+            gpus: places(annotation(GPU_INDEX)),
+            phase: pod.status.phase.clone(),
+            is_leaving: pod.metadata.deletion_timestamp.is_some(),
+            unscheduled: pod.condition("PodScheduled", "False").map(|condition| condition.message.clone()),
+            disrupted: pod.condition("DisruptionTarget", "True").map(|condition| condition.reason.clone()),
         }
     }
 
@@ -104,7 +98,8 @@ mod tests {
                 "status": {"phase": "Running", "conditions": conditions},
             }),
         ] {
-            assert_eq!(PodState::of(&Pod::decode_value(pod.clone()).unwrap()), PodState::of_document(&pod));
+            let stored = Stored::read(pod.to_string().as_bytes()).unwrap();
+            assert_eq!(PodState::of(&Pod::decode_value(pod).unwrap()), PodState::of_stored(&stored));
         }
     }
 }

@@ -17,7 +17,8 @@ pub const PRIORITY_CLASS: &str = "priority-";
 /// Validity of the leases of machines that cannot fail; they are renewed at a quarter of it. Without failures a heartbeat tells
 /// nothing, and the heartbeats of thousands of nodes would be most of a run's requests.
 const CALM_LEASE: Duration = Duration::from_secs(4 * 24 * 3600);
-/// How often such a machine looks whether its status has changed, and how often it reports one that has not.
+/// How often something is looked for that does not happen: a changed status of such a machine, for example. And how often a
+/// status that has not changed is reported.
 const CALM_UPDATE: Duration = Duration::from_secs(3600);
 const CALM_REPORT: Duration = Duration::from_secs(24 * 3600);
 /// How often the control plane looks at such nodes, and the time without a heartbeat after which one would count as lost.
@@ -171,6 +172,9 @@ impl Setup {
             eviction_hard: Vec::new(),
             ..kubelet_sim::Settings::default()
         };
+        if !self.keeps_events {
+            settings.stages_poll = CALM_UPDATE; // only who looks at the cluster could create some
+        }
         if let Some(image_pull) = self.image_pull {
             settings.latency.image_pull = image_pull;
         }

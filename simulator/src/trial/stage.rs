@@ -4,12 +4,12 @@ use super::gangs::{self, Gangs};
 use super::loads::{self, Loads};
 use super::node_groups::Orders;
 use super::pod_state::PodState;
+use super::stored::Stored;
 use super::transit::{Transit, delayed};
 use super::world::{Change, World};
 use super::{Setup, with_class};
 use crate::keys;
 use crate::part::Part;
-use crate::ready_nodes;
 use apiserver::config::{Config, StoreKind};
 use apiserver::runtime_config::ApiSwitch;
 use client::{Client, Error, Patch, PatchOptions};
@@ -33,7 +33,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::memory::Memory;
-use storage::{Event, Storage, Watch, WatchItem};
+use storage::{Event, RangeRequest, Storage, Watch, WatchItem};
 
 /// Prefixes of the keys that are observed.
 const PODS: &str = "/registry/pods/";
@@ -143,7 +143,7 @@ impl Stage {
             }
         }
         let ready = async {
-            while ready_nodes(&self.admin).await < self.node_count() && self.failure().is_ok() {
+            while self.ready_nodes().await? < self.initial.len() && self.failure().is_ok() {
                 self.env.sleep(CHECK_PERIOD).await;
             }
             for namespace in namespaces {
@@ -151,9 +151,12 @@ impl Stage {
                     self.env.sleep(CHECK_PERIOD).await;
                 }
             }
+            Ok::<_, String>(())
         };
-        if self.env.timeout(READY_LIMIT, ready).await.is_err() {
-            let ready = ready_nodes(&self.admin).await;
+        if let Ok(read) = self.env.timeout(READY_LIMIT, ready).await {
+            read?;
+        } else {
+            let ready = self.ready_nodes().await?;
             self.failure()?;
             return Err(format!(
                 "after {READY_LIMIT:?} of virtual time {ready} of {} nodes are ready",
@@ -195,8 +198,16 @@ impl Stage {
         created.map(drop).map_err(|why| named(&why))
     }
 
-    fn node_count(&self) -> u32 {
-        u32::try_from(self.initial.len()).unwrap_or(u32::MAX)
+    /// Returns the number of nodes that can take pods. It is asked for many times while thousands of nodes start, so it is read
+    /// from the store and not listed by the API server.
+    async fn ready_nodes(&self) -> Result<usize, String> {
+        let nodes = self.store.range(RangeRequest::prefix(NODES)).await.map_err(|error| error.to_string())?;
+        let mut ready = 0;
+        for node in &nodes.entries {
+            let node = read(&node.key, &node.value)?;
+            ready += usize::from(node.is_ready() && !node.has_taints());
+        }
+        Ok(ready)
     }
 
     fn failure(&self) -> Result<(), String> {
@@ -341,20 +352,17 @@ fn range_of(joined: u32) -> String {
 }
 
 fn change(event: &Event) -> Result<Change, String> {
-    let document = |entry: &storage::Entry| {
-        serde_json::from_slice::<Value>(&entry.value).map_err(|error| format!("{}: {error}", event.key))
-    };
-    let document = event.current.as_ref().map(document).transpose()?;
+    let stored = event.current.as_ref().map(|entry| read(&event.key, &entry.value)).transpose()?;
     if let Some(node) = event.key.strip_prefix(NODES) {
-        return Ok(Change::Node { name: node.to_owned(), is_ready: document.as_ref().is_some_and(is_ready) });
+        return Ok(Change::Node { name: node.to_owned(), is_ready: stored.as_ref().is_some_and(Stored::is_ready) });
     }
     let name = event.key.strip_prefix(PODS).unwrap_or(&event.key).to_owned();
-    Ok(Change::Pod { name, state: document.as_ref().map(PodState::of_document) })
+    Ok(Change::Pod { name, state: stored.as_ref().map(PodState::of_stored) })
 }
 
-fn is_ready(node: &Value) -> bool {
-    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+/// Reads a stored pod or node; the error names it.
+fn read(key: &str, document: &[u8]) -> Result<Stored, String> {
+    Stored::read(document).map_err(|error| format!("{key}: {error}"))
 }
 
 /// Returns the switch that serves PodGroups.

@@ -2,6 +2,7 @@
 
 use super::observed::Observer;
 use super::pod_state::PodState;
+use super::stored::Stored;
 use super::*;
 use kubelet_sim::template::NodeTemplate;
 use scheduler::Settings;
@@ -14,7 +15,9 @@ fn seen(writes: &[Option<Value>]) -> (Vec<String>, Observer) {
     observer.remember(&json!({"metadata": {"name": "p", "annotations": {"orrery.dev/run-for": "1s"}}}));
     let mut happenings = Vec::new();
     for write in writes {
-        let (found, again) = observer.see_pod("default/p", write.as_ref().map(PodState::of_document).as_ref());
+        let stored = |write: &Value| Stored::read(write.to_string().as_bytes()).unwrap();
+        let state = write.as_ref().map(|write| PodState::of_stored(&stored(write)));
+        let (found, again) = observer.see_pod("default/p", state.as_ref());
         happenings
             .extend(found.iter().map(|one| format!("{one:?}").split([' ', '(']).next().unwrap_or_default().to_owned()));
         happenings.extend(again.map(|_| "again".to_owned()));
