@@ -18,8 +18,13 @@ use std::sync::Arc;
 
 /// Number of bindings that are written while later pods are scheduled.
 const IN_FLIGHT: usize = 16;
-/// Number of tries of a pod that preempts others: one that evicts them, and one that takes their place.
-const MAX_TRIES: usize = 2;
+/// What an attempt has come to.
+pub enum Attempted {
+    Placed(String),
+    /// The pods that are evicted. The next attempt takes their place.
+    Preempting(Vec<Arc<PodInfo>>),
+    Failed,
+}
 
 pub struct BenchCluster {
     profile: Profile,
@@ -78,34 +83,30 @@ impl BenchCluster {
         self.cache.set_pod(Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod)))));
     }
 
-    /// Schedules a pod, with preemption if no node fits. Returns its node and the victims; `None` if it has no node.
-    pub fn schedule(&mut self, pod: &Arc<PodInfo>) -> (Option<String>, Vec<Arc<PodInfo>>) {
-        let mut evicted = Vec::new();
-        for _ in 0..MAX_TRIES {
-            let mut state = CycleState::default();
-            state.only_totals = true;
-            self.cache.update(&mut self.snapshot);
-            let Self { profile, snapshot, nominated, rotation, random, .. } = self;
-            match cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, random) {
-                Ok(decision) => {
-                    state.end_search();
-                    if profile.run_reserve(&mut state, pod, &decision.node).is_err() {
-                        return (None, evicted);
-                    }
-                    self.cache.assume(pod.clone(), &decision.node);
-                    return (Some(decision.node), evicted);
+    /// Tries a pod once, with preemption if no node fits.
+    pub fn attempt(&mut self, pod: &Arc<PodInfo>) -> Attempted {
+        let mut state = CycleState::default();
+        state.only_totals = true;
+        self.cache.update(&mut self.snapshot);
+        let Self { profile, snapshot, nominated, rotation, random, .. } = self;
+        match cycle::schedule_one(profile, &mut state, pod, snapshot, nominated, rotation, random) {
+            Ok(decision) => {
+                state.end_search();
+                if profile.run_reserve(&mut state, pod, &decision.node).is_err() {
+                    return Attempted::Failed;
                 }
-                Err(mut error) => {
-                    let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);
-                    if !matches!(result.nomination, Nomination::Node(_)) {
-                        return (None, evicted);
-                    }
-                    result.victims.iter().for_each(|victim| drop(self.cache.remove_pod(victim.uid())));
-                    evicted.extend(result.victims);
+                self.cache.assume(pod.clone(), &decision.node);
+                Attempted::Placed(decision.node)
+            }
+            Err(mut error) => {
+                let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);
+                if !matches!(result.nomination, Nomination::Node(_)) {
+                    return Attempted::Failed;
                 }
+                result.victims.iter().for_each(|victim| drop(self.cache.remove_pod(victim.uid())));
+                Attempted::Preempting(result.victims)
             }
         }
-        (None, evicted)
     }
 
     /// Records that a binding is being written. The oldest one is confirmed, as by an event of a watch.

@@ -1,6 +1,6 @@
 //! Pod affinity and anti-affinity, from all other pods and their nodes.
 
-use crate::{Cluster, Labels, Rejection, Settings, label, labels, selector_of, spec};
+use crate::{Cluster, Labels, Rejection, Settings, label, labels, selector_of};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use proto::meta::selector::Selector;
@@ -68,7 +68,7 @@ impl Term {
 }
 
 fn affinity(pod: &Pod) -> Affinity {
-    spec(pod).affinity.unwrap_or_default()
+    pod.spec.as_ref().and_then(|spec| spec.affinity.clone()).unwrap_or_default()
 }
 
 fn required(pod: &Pod) -> Vec<Term> {
@@ -95,6 +95,7 @@ fn preferred(pod: &Pod) -> Vec<(i64, Term)> {
 type Domain = (String, String);
 
 /// Where other pods allow and forbid a pod to be.
+#[derive(Default)]
 pub struct Neighbours {
     required: Vec<Term>,
     required_anti: Vec<Term>,

@@ -59,14 +59,17 @@ impl<'a> Judge<'a> {
 
     /// Reads what a pod names, or returns why it can run nowhere. The plugins speak in the order of PreFilter.
     pub fn of(cluster: &'a Cluster, settings: &'a Settings, pod: &'a Pod) -> Result<Self, Rejection> {
-        let neighbours = Neighbours::of(cluster, pod);
+        // Only these two count all pods, which costs much.
+        let neighbours =
+            if settings.filters_by("InterPodAffinity") { Neighbours::of(cluster, pod) } else { Neighbours::default() };
+        let spreads = settings.filters_by("PodTopologySpread");
         let mut judge = Self {
             cluster,
             settings,
             pod,
             skips_affinity: neighbours.is_indifferent(),
             neighbours,
-            required_spread: Required::of(cluster, settings, pod),
+            required_spread: if spreads { Required::of(cluster, settings, pod) } else { Required::default() },
             volumes: volumes::Wanted::default(),
             exclusive: BTreeSet::new(),
             places: Vec::new(),

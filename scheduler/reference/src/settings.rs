@@ -65,6 +65,17 @@ impl Settings {
         filters.chain(scores).map(String::as_str).collect()
     }
 
+    /// Returns the settings without the PreFilter and Filter of some plugins.
+    pub fn without_filters(mut self, plugins: &[&str]) -> Self {
+        self.pre_filters.retain(|name| !plugins.contains(&name.as_str()));
+        self.filters.retain(|name| !plugins.contains(&name.as_str()));
+        self
+    }
+
+    pub(crate) fn filters_by(&self, plugin: &str) -> bool {
+        self.filters.iter().any(|name| name == plugin)
+    }
+
     /// Returns the arguments of a plugin. Values that cannot be read are the defaults; the scheduler refuses such a file.
     pub(crate) fn args<T: Default + for<'a> Deserialize<'a>>(&self, plugin: &str) -> T {
         self.args.get(plugin).and_then(|args| T::deserialize(args).ok()).unwrap_or_default()

@@ -116,6 +116,7 @@ fn system_defaults() -> Vec<TopologySpreadConstraint> {
 }
 
 /// The required constraints of a pod, with the number of pods in each domain.
+#[derive(Default)]
 pub struct Required(Vec<(Rule, BTreeMap<String, i64>)>);
 
 impl Required {

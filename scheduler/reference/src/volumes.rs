@@ -214,7 +214,7 @@ impl Cluster {
             return Some(Rejection::resolvable(RESTRICTIONS, "node(s) had no available disk"));
         }
         let uses = |(other, _): (&Pod, &Node)| pod_volumes::claim_keys(other).iter().any(|key| exclusive.contains(key));
-        self.placed().any(uses).then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
+        (!exclusive.is_empty() && self.placed().any(uses)).then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
     }
 
     /// Returns the volumes of drivers behind a pod's claims. A claim without a volume stands for one of its own.

@@ -37,9 +37,18 @@ struct Line {
     attempt_p50_us: f64,
     attempt_p99_us: f64,
     attempt_max_us: f64,
+    preempting: Option<Preempting>,
     cpu_us_per_pod: f64,
     peak_mib: f64,
     errors: u64,
+}
+
+/// The attempts that have evicted pods.
+#[derive(Deserialize)]
+struct Preempting {
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
 }
 
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
@@ -71,12 +80,11 @@ impl Line {
         let cpu_s = self.cpu_us_per_pod * self.pods as f64 / 1e6;
         let took = Duration::from_secs_f64(self.seconds);
         let (before, after) = (usage(0.0), usage(cpu_s));
-        let latency = Latency {
-            p50_ms: self.attempt_p50_us / 1e3,
-            p99_ms: self.attempt_p99_us / 1e3,
-            max_ms: self.attempt_max_us / 1e3,
-        };
+        let latency =
+            |p50: f64, p99: f64, max: f64| Latency { p50_ms: p50 / 1e3, p99_ms: p99 / 1e3, max_ms: max / 1e3 };
+        let of_all = latency(self.attempt_p50_us, self.attempt_p99_us, self.attempt_max_us);
+        let preempting = self.preempting.as_ref().map(|it| latency(it.p50_us, it.p99_us, it.max_us));
         let measurement = Measurement::new("cycles", what, "memory", self.pods, took, (&before, &after));
-        Measurement { latency: Some(latency), ..measurement.errors(self.errors) }
+        Measurement { latency: Some(of_all), preempting, ..measurement.errors(self.errors) }
     }
 }

@@ -1,5 +1,6 @@
 //! One measurement: what was done, how fast, how late, and what it cost the servers.
 
+use super::placements::Checked;
 use super::process::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub struct Measurement {
     pub seconds: f64,
     pub per_s: f64,
     pub latency: Option<Latency>,
+    /// Of attempts of the scheduler that have found no node and have evicted pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempting: Option<Latency>,
     /// CPU of all servers together, store included.
     pub server_cpu_ms_per_operation: f64,
     /// Seconds of CPU that each server used meanwhile, by its name.
@@ -33,6 +37,9 @@ pub struct Measurement {
     pub peak_mib: BTreeMap<String, f64>,
     /// Whatever went wrong: failed operations; lost, repeated or disordered events; forbidden placements.
     pub errors: u64,
+    /// Placements that the reference evaluator has judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked: Option<Checked>,
     /// Requests that the API server sent to its store meanwhile, whatever for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_requests: Option<u64>,
@@ -70,11 +77,13 @@ impl Measurement {
             seconds: round(took.as_secs_f64()),
             per_s: round(operations as f64 / took.as_secs_f64()),
             latency: None,
+            preempting: None,
             server_cpu_ms_per_operation: round(whole * 1000.0 / operations.max(1) as f64),
             cpu_s,
             rss_mib: after.iter().map(|(name, now)| (name.clone(), round(now.rss_mib))).collect(),
             peak_mib: after.iter().map(|(name, now)| (name.clone(), round(now.peak_mib))).collect(),
             errors: 0,
+            checked: None,
             store_requests: None,
             requests: None,
             writes_per_operation: BTreeMap::new(),

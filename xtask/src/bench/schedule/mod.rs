@@ -2,7 +2,7 @@
 //! what is measured is the API server and the scheduler.
 //!
 //! A scenario creates its nodes, lets the pods that run before be bound, and then measures until all measured pods are
-//! bound. The reference evaluator checks every placement.
+//! bound. The reference evaluator checks the placements.
 
 pub mod rows;
 mod template;
@@ -34,6 +34,8 @@ const ENGINE: &str = "embedded";
 /// Admission plugins that scheduler_perf switches off: nodes are ready at once, and pods name their priorities.
 const WITHOUT: &str = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority";
 const ATTEMPTS: &str = "scheduler_scheduling_attempt_duration_seconds";
+/// Its PostFilter is the search for victims.
+const POINTS: &str = "scheduler_framework_extension_point_duration_seconds";
 
 /// Measures the scenarios that are chosen, at each size.
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
@@ -130,13 +132,15 @@ async fn measure(bench: &Bench, row: &Row, nodes: usize) -> Result<Measurement, 
     beside_churn(&env, row, &client, &churned_nodes, run.bind(MEASURED, "p", row.measured.template, pods)).await?;
     let took = env.now().duration_since(began);
     let after = run.servers.usage()?;
-    let attempts = Scrape::take(&scheduler).await?.buckets_since(&scraped, ATTEMPTS, &["result=\"scheduled\""]);
+    let now = Scrape::take(&scheduler).await?;
+    let attempts = now.buckets_since(&scraped, ATTEMPTS, &["result=\"scheduled\""]);
+    let preempting = now.buckets_since(&scraped, POINTS, &["extension_point=\"PostFilter\"", "status=\"Success\""]);
     let what = format!("{}, {pods} pods over {scaled_nodes} nodes", row.name);
     let mut measurement = Measurement::new("schedule", what, ENGINE, pods as u64, took, (&before, &after));
-    measurement.latency = attempts.latency();
+    (measurement.latency, measurement.preempting) = (attempts.latency(), preempting.latency());
     let gone = (0..churned_nodes.load(Ordering::Relaxed)).map(churn::passing_node);
-    let wrong = placements::wrong(&client, gone).await?;
-    Ok(measurement.errors(wrong))
+    let checked = placements::check(&client, gone).await?;
+    Ok(Measurement { errors: checked.wrong as u64, checked: Some(checked), ..measurement })
 }
 
 /// Does something while the cluster churns as the row says.
