@@ -4,11 +4,13 @@
 use crate::fixture::{TestCluster, info, node, pod};
 use component_base::env::Env;
 use component_base::rng::Random;
+use proto::kinds::apimachinery::api::resource::Quantity;
 use scheduling_framework::cycle::{self, Decision, Rotation};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::timings::Timings;
 use scheduling_framework::{CycleState, FitError, Nominated, Profile};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// More nodes than are feasible enough, and than domains whose nodes are kept as a set.
 const NODES: usize = 190;
@@ -54,6 +56,19 @@ impl World {
         self.cluster.cache.set_node(node(&format!("n{number}"), ["a", "b", "c"][number % 3], changed));
     }
 
+    /// Lets the kubelet of a node report, with nothing new or with less room.
+    fn heartbeat(&mut self, number: usize) {
+        let Some(info) = self.cluster.cache.node(&format!("n{number}")) else { return };
+        let Some(mut node) = info.node.as_deref().cloned() else { return };
+        node.metadata.resource_version = Some(self.pods.to_string());
+        if let Some(room) = node.status.as_mut().and_then(|status| status.allocatable.as_mut())
+            && self.random.below(4) == 0
+        {
+            room.insert("pods".to_owned(), Quantity("1".to_owned()));
+        }
+        self.cluster.cache.set_node(Arc::new(node));
+    }
+
     /// Returns a pod of one of a few shapes.
     fn pod(&mut self) -> Value {
         let shape = self.random.below(SHAPES);
@@ -86,6 +101,7 @@ impl World {
         match self.random.below(12) {
             0 => self.cluster.cache.remove_node(&format!("n{}", self.random.below(NODES))),
             1..4 => self.set_node(self.random.below(NODES)),
+            6..8 => self.heartbeat(self.random.below(NODES)),
             4..6 if !self.placed.is_empty() => {
                 let uid = self.placed.swap_remove(self.random.below(self.placed.len()));
                 self.cluster.cache.remove_pod(&uid);

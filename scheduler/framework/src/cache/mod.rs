@@ -5,6 +5,7 @@
 pub mod generation;
 pub mod changes;
 pub mod namespaces;
+pub mod node_parts;
 pub mod node_info;
 pub mod node_row;
 pub mod node_set;
@@ -45,8 +46,15 @@ struct Placed {
 }
 
 impl Cache {
+    /// Adds or updates a node. It keeps its number of what is counted if nothing has changed that scheduling reads.
     pub fn set_node(&mut self, node: Arc<Node>) {
         let name = node.name().to_owned();
+        let is_same = |info: &Arc<NodeInfo>| info.node.as_ref().is_some_and(|old| node_parts::are_same(old, &node));
+        if let Some(info) = self.nodes.get_mut(&name).filter(|info| is_same(info)) {
+            Arc::make_mut(info).set_node(node);
+            self.changed.insert(name);
+            return;
+        }
         let info = self.entry(&name);
         let before = info.node.as_ref().map(|old| snapshot::zone(old));
         let moved = before != Some(snapshot::zone(&node));

@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct NodeInfo {
     /// `None` while only pods of the node are known.
     pub node: Option<Arc<Node>>,
-    /// Number of what filters, scores and counts read of the node and its pods. It stays when only a status changes.
+    /// Number of what filters, scores and counts read of the node and its pods. It stays when only a status of a pod changes, or
+    /// a part of the node that scheduling does not read.
     pub counted_generation: u64,
     pub allocatable: Resources,
     /// Pods sorted by uid.

@@ -7,11 +7,24 @@ use serde_json::json;
 
 #[derive(Clone, Debug)]
 enum Change {
-    SetNode { node: u8, zone: u8, cpu: u8 },
+    SetNode {
+        node: u8,
+        zone: u8,
+        cpu: u8,
+    },
+    /// A node's kubelet reports without anything new.
+    Heartbeat(u8),
     RemoveNode(u8),
-    SetPod { pod: u8, node: u8, port: u8 },
+    SetPod {
+        pod: u8,
+        node: u8,
+        port: u8,
+    },
     RemovePod(u8),
-    Assume { pod: u8, node: u8 },
+    Assume {
+        pod: u8,
+        node: u8,
+    },
     Forget(u8),
     Snapshot,
 }
@@ -20,6 +33,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let (node, pod) = (0..4_u8, 0..6_u8);
     let change = prop_oneof![
         (node.clone(), 0..2_u8, 1..3_u8).prop_map(|(node, zone, cpu)| Change::SetNode { node, zone, cpu }),
+        node.clone().prop_map(Change::Heartbeat),
         node.clone().prop_map(Change::RemoveNode),
         (pod.clone(), node.clone(), 0..3_u8).prop_map(|(pod, node, port)| Change::SetPod { pod, node, port }),
         pod.clone().prop_map(Change::RemovePod),
@@ -37,6 +51,28 @@ fn node(number: u8, zone: u8, cpu: u8) -> Arc<Node> {
         "status": {"allocatable": {"cpu": cpu.to_string()}, "images": [image]},
     });
     Arc::new(Node::decode_value(node).unwrap())
+}
+
+/// Returns a node with other fields that scheduling does not read.
+fn after_heartbeat(node: &Node, number: u32) -> Node {
+    let mut node = node.clone();
+    node.metadata.resource_version = Some(number.to_string());
+    node.status.get_or_insert_default().volumes_in_use = Some(vec![format!("volume-{number}")]);
+    node
+}
+
+/// Compares what a decision can depend on.
+fn counts_as(a: &NodeInfo, b: &NodeInfo) -> bool {
+    let without_node = |info: &NodeInfo| {
+        let mut info = info.clone();
+        info.node = None;
+        info
+    };
+    let is_same_node = match (&a.node, &b.node) {
+        (Some(a), Some(b)) => node_parts::are_same(a, b),
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    is_same_node && without_node(a).same_as(&without_node(b)) && a.pods.iter().zip(&b.pods).all(|(a, b)| a.counts_as(b))
 }
 
 fn pod(number: u8, node: Option<u8>, port: u8) -> Arc<PodInfo> {
@@ -64,6 +100,7 @@ struct Model {
     nodes: BTreeMap<String, Arc<Node>>,
     /// Node, pod, and true if the pod is assumed.
     pods: BTreeMap<String, (String, Arc<PodInfo>, bool)>,
+    heartbeats: u32,
 }
 
 impl Model {
@@ -86,6 +123,12 @@ impl Model {
                 let node = node(number, zone, cpu);
                 self.nodes.insert(node.name().to_owned(), node.clone());
                 cache.set_node(node);
+            }
+            Change::Heartbeat(number) => {
+                let Some(node) = self.nodes.get_mut(&format!("n{number}")) else { return };
+                self.heartbeats += 1;
+                *node = Arc::new(after_heartbeat(node, self.heartbeats));
+                cache.set_node(node.clone());
             }
             Change::RemoveNode(number) => {
                 self.nodes.remove(&format!("n{number}"));
@@ -126,7 +169,7 @@ proptest! {
             model.apply(change, &mut cache, &mut snapshot);
             for (at, info) in snapshot.nodes().iter().enumerate() {
                 let same = generations.entry(info.counted_generation).or_insert_with(|| info.clone());
-                prop_assert!(info.same_as(same) && info.pods.iter().zip(&same.pods).all(|(a, b)| a.counts_as(b)));
+                prop_assert!(counts_as(info, same));
                 prop_assert_eq!(snapshot.generations()[at], info.counted_generation);
                 let topology = snapshot.topology("topology.kubernetes.io/zone");
                 let zone = info.label("topology.kubernetes.io/zone").and_then(|zone| topology.domain(zone));
@@ -148,6 +191,22 @@ fn nodes_are_ordered_by_zones_in_turn() {
     cache.update(&mut snapshot);
     let names: Vec<&str> = snapshot.nodes().iter().map(|info| info.name()).collect();
     assert_eq!(names, ["n0", "n3", "n1", "n2"]);
+}
+
+#[test]
+fn a_heartbeat_changes_no_generation() {
+    let mut cache = Cache::default();
+    cache.set_node(node(0, 0, 1));
+    let mut snapshot = Snapshot::default();
+    cache.update(&mut snapshot);
+    let (generations, version) = (snapshot.generations().to_vec(), snapshot.version());
+    cache.set_node(Arc::new(after_heartbeat(&node(0, 0, 1), 1)));
+    cache.update(&mut snapshot);
+    assert_eq!((snapshot.generations(), snapshot.version()), (&*generations, version));
+    assert_eq!(snapshot.nodes()[0].node.as_ref().unwrap().metadata.resource_version.as_deref(), Some("1"));
+    cache.set_node(node(0, 0, 2));
+    cache.update(&mut snapshot);
+    assert_ne!(snapshot.generations(), generations);
 }
 
 #[test]
