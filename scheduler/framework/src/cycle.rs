@@ -478,23 +478,14 @@ fn select_next_host<'a>(name: &dyn Fn(usize) -> &'a str, totals: &[i64], rotatio
     best[rotation.ties.wrapping_sub(1) % best.len()]
 }
 
-/// Returns the node with the highest score; of several, a random one.
+/// Returns the node with the highest score; of several, a random one. One number decides among all of them. kube-scheduler draws one
+/// for each, which gives each node the same chance too, and costs more where many nodes are equal.
 fn select_host(totals: &[i64], random: &Random) -> usize {
-    let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
-    random.draw(|below| {
-        for (node, total) in totals.iter().copied().enumerate() {
-            if total > most {
-                (best, most, equals) = (node, total, 1);
-            } else if total == most {
-                // Replacing the choice with probability 1/n at the nth equal node gives each of them the same chance.
-                equals += 1;
-                if below(equals) == 0 {
-                    best = node;
-                }
-            }
-        }
-    });
-    best
+    let most = totals.iter().copied().max();
+    let ties = totals.iter().filter(|total| Some(**total) == most).count();
+    let chosen = if ties > 1 { random.below(ties) } else { 0 };
+    let mut best = totals.iter().enumerate().filter(|(_, total)| Some(**total) == most);
+    best.nth(chosen).map_or(0, |(node, _)| node)
 }
 
 #[cfg(test)]
@@ -524,5 +515,16 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all, [1, 2, 3]);
+    }
+
+    #[test]
+    fn equal_nodes_have_equal_chances() {
+        let random = Random::from_seed(5, "ties");
+        let mut counts = [0_i32; 4];
+        (0..4000).for_each(|_| counts[select_host(&[7, 7, 7, 7], &random)] += 1);
+        assert!(counts.iter().all(|count| (count - 1000).abs() < 100), "{counts:?}");
+        let (random, same) = (Random::from_seed(6, "ties"), Random::from_seed(6, "ties"));
+        assert_eq!(select_host(&[1, 2], &random), 1);
+        assert_eq!(random.u64(), same.u64(), "a single node needs no number");
     }
 }

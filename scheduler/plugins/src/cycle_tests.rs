@@ -25,11 +25,11 @@ fn pods_go_where_there_is_most_room() {
     check(
         lines,
         &expect![[r#"
-        web-1 -> n3
-        web-2 -> n2
-        web-3 -> n3
-        web-4 -> n2
-        web-5 -> n1
+        web-1 -> n2
+        web-2 -> n3
+        web-3 -> n2
+        web-4 -> n3
+        web-5 -> n2
     "#]],
     );
 }
@@ -171,14 +171,14 @@ fn anti_affinity_keeps_pods_apart_and_affinity_brings_them_together() {
     check(
         lines,
         &expect![[r#"
-        db-1 -> n1
+        db-1 -> n2
         db-2 -> n3
         db-3: 0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.
         db-4: 0/3 nodes are available: 3 node(s) didn't satisfy existing pods anti-affinity rules.
-        web-1 -> n1
+        web-1 -> n2
         cache-1: 0/3 nodes are available: 3 node(s) didn't match pod affinity rules.
-        group-1 -> n2
-        group-2 -> n2
+        group-1 -> n1
+        group-2 -> n1
     "#]],
     );
 }
@@ -229,10 +229,10 @@ fn replicas_spread_by_default() {
     check(
         lines,
         &expect![[r#"
-        web-1 -> n1
-        web-2 -> n2
+        web-1 -> n2
+        web-2 -> n1
         web-3 -> n3
-        web-4 -> n1
+        web-4 -> n2
     "#]],
     );
 }
