@@ -416,8 +416,9 @@ struct Preferred {
     counts: Arc<PreferredCounts>,
     /// Weight of each constraint's topology.
     weights: Vec<f64>,
-    /// False for the nodes that get no points because they lack a topology key, in the order of the scored nodes.
-    counted: Vec<bool>,
+    /// False for the nodes that get no points because they lack a topology key, in the order of the scored nodes. `None` if all
+    /// get points.
+    counted: Option<Vec<bool>>,
 }
 
 impl PreScore for PodTopologySpread {
@@ -437,15 +438,15 @@ impl PreScore for PodTopologySpread {
         let constraints = Constraints { all: constraints.into(), need_all_keys };
         let topologies: Vec<_> = constraints.all.iter().map(|one| snapshot.topology(&one.topology_key)).collect();
         let has_keys = |node: &usize| topologies.iter().all(|topology| topology.domain_of(*node).is_some());
-        let counted: Vec<bool> = state.scored_nodes.iter().map(|node| !need_all_keys || has_keys(node)).collect();
-        let scored = || state.scored_nodes.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(node, _)| *node);
+        let nodes = &state.scored_nodes;
+        let counted = (need_all_keys && !nodes.iter().all(has_keys)).then(|| nodes.iter().map(has_keys).collect());
         let weights = constraints.all.iter().zip(&topologies).map(|(constraint, topology)| {
             if is_hostname(constraint) {
-                return weight(scored().count());
+                return weight(only_counted(&counted, nodes).count());
             }
             // Scored nodes without the topology key are one more domain.
             let mut is_seen = vec![false; topology.domains() + 1];
-            scored().for_each(|node| is_seen[topology.domain_of(node).unwrap_or(topology.domains())] = true);
+            only_counted(&counted, nodes).for_each(|node| is_seen[topology.domain_or_last(*node)] = true);
             weight(is_seen.into_iter().filter(|seen| *seen).count())
         });
         let weights = weights.collect();
@@ -453,6 +454,12 @@ impl PreScore for PodTopologySpread {
         state.write_until_reserve(SCORE, Preferred { constraints, counts, weights, counted });
         PreScoreResult::Score
     }
+}
+
+/// Returns the items of the nodes that get points.
+fn only_counted<'a, T>(counted: &'a Option<Vec<bool>>, items: &'a [T]) -> impl Iterator<Item = &'a T> {
+    let is_counted = |at: usize| counted.as_ref().is_none_or(|counted| counted[at]);
+    items.iter().enumerate().filter(move |(at, _)| is_counted(*at)).map(|(_, item)| item)
 }
 
 /// Returns the weight of a topology. It grows with the number of domains, because each has fewer pods.
@@ -507,25 +514,39 @@ impl Score for PodTopologySpread {
             let domain = topology.domain_of(node)?;
             Some(of_nodes.map_or_else(|| sums.map_or(0, |sums| sums.of_domain(domain)), |counts| counts[node]))
         };
-        let (mut recent, has_one) = (Recent::default(), of_constraints.len() == 1);
-        let of_node = |(node, counted): (&usize, &bool)| match counted {
-            true if has_one => recent.of(count(*node, 0), |count| preferred.total(|_, _| *count)),
-            true => preferred.total(|at, _| count(*node, at)),
-            false => 0,
+        let nodes = &state.scored_nodes;
+        let mut scores: Vec<i64> = match &of_constraints[..] {
+            // The nodes of a domain have one score.
+            [(topology, sums, None)] if topology.domains() <= nodes.len() => {
+                let of_domain = |domain: usize| Some(sums.map_or(0, |sums| sums.of_domain(domain)));
+                let mut scores: Vec<i64> =
+                    (0..topology.domains()).map(|domain| preferred.total(|_, _| of_domain(domain))).collect();
+                scores.push(preferred.total(|_, _| None));
+                nodes.iter().map(|node| scores[topology.domain_or_last(*node)]).collect()
+            }
+            [_] => {
+                let mut recent = Recent::default();
+                let score = |node: &usize| recent.of(count(*node, 0), |count| preferred.total(|_, _| *count));
+                nodes.iter().map(score).collect()
+            }
+            _ => nodes.iter().map(|node| preferred.total(|at, _| count(*node, at))).collect(),
         };
-        state.scored_nodes.iter().zip(&preferred.counted).map(of_node).collect()
+        if let Some(counted) = &preferred.counted {
+            scores.iter_mut().zip(counted).filter(|(_, counted)| !**counted).for_each(|(score, _)| *score = 0);
+        }
+        scores
     }
 
     fn normalize(&self, state: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
         let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
-        let of_counted = || scores.iter().zip(counted).filter(|(_, counted)| **counted).map(|(score, _)| *score);
-        let (least, most) = (of_counted().min().unwrap_or(0), of_counted().max().unwrap_or(0));
+        let bounds = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
+        let (least, most) = only_counted(counted, scores).fold((i64::MAX, i64::MIN), bounds);
         let mut recent = Recent::default();
-        for (score, counted) in scores.iter_mut().zip(counted) {
-            *score = match (counted, most) {
-                (false, _) => 0,
-                (true, 0) => MAX_NODE_SCORE,
-                (true, most) => recent.of(*score, |score| MAX_NODE_SCORE * (most + least - score) / most),
+        for (at, score) in scores.iter_mut().enumerate() {
+            *score = match counted.as_ref().is_none_or(|counted| counted[at]) {
+                false => 0,
+                true if most == 0 => MAX_NODE_SCORE,
+                true => recent.of(*score, |score| MAX_NODE_SCORE * (most + least - score) / most),
             };
         }
     }

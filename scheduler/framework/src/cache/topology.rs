@@ -78,6 +78,7 @@ impl Topology {
     }
 
     /// Returns the domain of a node of the snapshot.
+    #[inline]
     pub fn domain_of(&self, node: usize) -> Option<usize> {
         self.of_node.get(node).filter(|number| **number != NO_DOMAIN).map(|number| *number as usize)
     }
@@ -85,6 +86,12 @@ impl Topology {
     /// Returns the domain with this value of the label.
     pub fn domain(&self, value: &str) -> Option<usize> {
         self.values.get_index_of(value)
+    }
+
+    /// Returns the domain of a node of the snapshot, and the number of domains for a node without the label.
+    #[inline]
+    pub fn domain_or_last(&self, node: usize) -> usize {
+        (self.of_node[node] as usize).min(self.values.len())
     }
 
     /// Returns the number of domains, those that no node has any more included.
