@@ -146,9 +146,14 @@ pub trait Filter: Plugin {
         false
     }
 
-    /// Returns true if the row of a node shows that the node passes. A filter that is not local is not asked. This spares the
-    /// look at the node itself.
-    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, _row: &NodeRow) -> bool {
+    /// Returns the verdict if the row of a node suffices for it. A filter that is not local is not asked. This spares the look at
+    /// the node itself.
+    fn filter_by_row(&self, _state: &CycleState, _pod: &PodInfo, _row: &NodeRow) -> Option<Result<(), Rejection>> {
+        None
+    }
+
+    /// Returns true if the row of a node always suffices. Then preemption simulates the sums of a node instead of its pods.
+    fn reads_only_rows(&self) -> bool {
         false
     }
 

@@ -88,9 +88,9 @@ impl Verdicts {
     ) -> Option<&LocalRejection> {
         if !self.known.contains(node) {
             let (info, row) = (&snapshot.nodes()[node], &snapshot.rows()[node]);
-            let reject = |at: &usize| match filters[*at].passes_by_row(state, pod, row) {
-                true => None,
-                false => Some((*at, filters[*at].filter(state, pod, info).err()?)),
+            let reject = |at: &usize| {
+                let verdict = filters[*at].filter_by_row(state, pod, row);
+                Some((*at, verdict.unwrap_or_else(|| filters[*at].filter(state, pod, info)).err()?))
             };
             let rejection = self.local.iter().find_map(reject);
             self.fitting.set(node, rejection.is_none());

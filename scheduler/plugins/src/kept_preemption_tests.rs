@@ -165,3 +165,44 @@ fn kept_candidates_of_picky_pods_equal_new_ones() {
     }
     assert!(preemptions > 50, "{preemptions}");
 }
+
+/// Most preemptions simulate the sums of a node's row. A filter that reads pods makes them copy each node.
+#[test]
+fn rows_and_copies_of_nodes_have_the_same_victims() {
+    let (mut preemptions, mut messages) = (0, 0);
+    for seed in 0..60 {
+        let random = Random::from_seed(seed, "rows");
+        let node = |name: &String| {
+            let cordoned = random.below(6) == 0;
+            let pods = ["3", "110"][random.below(2)];
+            let room = json!({"pods": pods, "x.dev/gpu": "2"});
+            node(name, "a", json!({"spec": {"unschedulable": cordoned}, "status": {"allocatable": room}}))
+        };
+        let nodes: Vec<String> = (0..6).map(|number| format!("n{number}")).collect();
+        let mut cluster = TestCluster::new(nodes.iter().map(node));
+        let asking = |name: &str, cpu: &str, priority: usize| {
+            let mut pod = pod(name, cpu, json!({"priority": priority}));
+            if random.below(3) == 0 {
+                pod["spec"]["containers"][0]["resources"]["requests"]["x.dev/gpu"] = json!("1");
+            }
+            pod
+        };
+        for number in 0..24 {
+            let (cpu, priority) = (["0", "500m", "2"][random.below(3)], random.below(5));
+            let mut placed = asking(&format!("p{number}"), cpu, priority);
+            placed["status"] = json!({"startTime": format!("2026-01-01T00:{number:02}:00Z")});
+            cluster.place(placed, &nodes[random.below(6)]);
+        }
+        let wanting = asking("wanting", ["3", "4", "5"][random.below(3)], 3);
+        if random.below(2) == 0 {
+            cluster.nominated.set(info(asking("promised", "1", 4)), &nodes[random.below(6)]);
+        }
+        let by_rows = cluster.preempt(wanting.clone());
+        cluster.profile = cluster.profile.clone();
+        cluster.profile.filter.push(Arc::new(Counting::default()));
+        assert_eq!(by_rows, cluster.preempt(wanting), "seed {seed}");
+        preemptions += usize::from(by_rows.contains("without"));
+        messages += usize::from(by_rows.contains("preemption:"));
+    }
+    assert!(preemptions > 15 && messages > 10, "{preemptions} {messages}");
+}

@@ -64,6 +64,10 @@ impl Filter for NodeDeclaredFeatures {
         let why = format!("node declared features check failed - unsatisfied requirements: {}", missing.join(", "));
         Err(Rejection::unresolvable(NAME, why))
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }
 
 impl Sign for NodeDeclaredFeatures {

@@ -32,8 +32,8 @@ impl Filter for NodeName {
         true
     }
 
-    fn passes_by_row(&self, _state: &CycleState, pod: &PodInfo, _row: &NodeRow) -> bool {
-        pod.node_name().is_empty()
+    fn filter_by_row(&self, _state: &CycleState, pod: &PodInfo, _row: &NodeRow) -> Option<Result<(), Rejection>> {
+        pod.node_name().is_empty().then_some(Ok(()))
     }
 
     fn reads_pods(&self) -> bool {

@@ -106,12 +106,7 @@ impl PreFilter for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let missing = self.insufficient(&pod.requests, node.resources(), state.read(BACKED));
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let resolvable = !missing.iter().any(|(_, never)| *never);
-        Err(Rejection { plugin: NAME, resolvable, reasons: missing.into_iter().map(|(reason, _)| reason).collect() })
+        verdict(self.insufficient(&pod.requests, node.resources(), state.read(BACKED)))
     }
 
     /// Devices may back a resource of the pod. That is not a matter of the node alone.
@@ -119,9 +114,22 @@ impl Filter for NodeResourcesFit {
         state.read::<Backed>(BACKED).is_none()
     }
 
-    fn passes_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> bool {
-        self.insufficient(&pod.requests, row.resources(), None).is_empty()
+    fn filter_by_row(&self, _state: &CycleState, pod: &PodInfo, row: &NodeRow) -> Option<Result<(), Rejection>> {
+        Some(verdict(self.insufficient(&pod.requests, row.resources(), None)))
     }
+
+    fn reads_only_rows(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the verdict for what is missing.
+fn verdict(missing: Vec<(Cow<'static, str>, bool)>) -> Result<(), Rejection> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let resolvable = !missing.iter().any(|(_, never)| *never);
+    Err(Rejection { plugin: NAME, resolvable, reasons: missing.into_iter().map(|(reason, _)| reason).collect() })
 }
 
 impl Score for NodeResourcesFit {

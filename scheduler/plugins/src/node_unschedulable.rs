@@ -47,8 +47,8 @@ impl Filter for NodeUnschedulable {
         true
     }
 
-    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
-        !row.is_unschedulable
+    fn filter_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> Option<Result<(), Rejection>> {
+        (!row.is_unschedulable).then_some(Ok(()))
     }
 
     fn reads_pods(&self) -> bool {

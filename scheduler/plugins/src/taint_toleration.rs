@@ -46,8 +46,8 @@ impl Filter for TaintToleration {
         true
     }
 
-    fn passes_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> bool {
-        !row.has_taints
+    fn filter_by_row(&self, _state: &CycleState, _pod: &PodInfo, row: &NodeRow) -> Option<Result<(), Rejection>> {
+        (!row.has_taints).then_some(Ok(()))
     }
 
     fn reads_pods(&self) -> bool {

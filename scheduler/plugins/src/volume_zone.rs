@@ -118,6 +118,10 @@ impl Filter for VolumeZone {
         }
         Ok(())
     }
+
+    fn reads_pods(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

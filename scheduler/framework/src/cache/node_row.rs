@@ -3,6 +3,7 @@
 //! The first look at a node costs what it takes to fetch it from memory, and a node with its object lies in many places.
 
 use crate::cache::NodeInfo;
+use crate::pod_info::PodInfo;
 use component_helpers::scheduling::requests::Resources;
 
 /// Derived state: it always equals the row that is made from the node.
@@ -24,6 +25,23 @@ pub struct NodeResources<'a> {
 }
 
 impl NodeRow {
+    pub fn of(node: &NodeInfo) -> Self {
+        let mut row = Self::default();
+        row.update(node);
+        row
+    }
+
+    pub fn add_pod(&mut self, pod: &PodInfo) {
+        self.requested += &pod.requests;
+        self.non_zero_requested += &pod.non_zero_requests;
+    }
+
+    /// Removes a pod. The sums must not be saturated.
+    pub fn remove_pod(&mut self, pod: &PodInfo) {
+        self.requested -= &pod.requests;
+        self.non_zero_requested -= &pod.non_zero_requests;
+    }
+
     /// Takes over a new state of the node.
     pub fn update(&mut self, node: &NodeInfo) {
         self.allocatable.clone_from(&node.allocatable);
