@@ -184,10 +184,7 @@ impl Client {
             }
         }
         if let Some(tokens) = &self.tokens {
-            let bearer = format!("Bearer {}", tokens.token().await?);
-            let mut bearer = HeaderValue::try_from(bearer)
-                .map_err(|_| Error::Transport("the token holds bytes that no header can".into()))?;
-            bearer.set_sensitive(true);
+            let bearer = tokens.authorization().await?;
             request.headers_mut().insert(AUTHORIZATION, bearer);
         }
         let method = request.method().clone();

@@ -38,7 +38,15 @@ impl TlsConnector {
         Self { env: env.clone(), tls: Arc::new(config).into(), server_name }
     }
 
-    async fn connect(self, uri: Uri) -> io::Result<Stream> {
+    /// Connects to the authority of a URL, within the limit.
+    pub(crate) async fn connect_in_time(&self, uri: &Uri) -> io::Result<Stream> {
+        match self.env.timeout(CONNECT_LIMIT, self.connect(uri)).await {
+            Ok(connected) => connected,
+            Err(elapsed) => Err(io::Error::new(io::ErrorKind::TimedOut, elapsed)),
+        }
+    }
+
+    async fn connect(&self, uri: &Uri) -> io::Result<Stream> {
         // The brackets around an IPv6 address belong to the URL, not to the address.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let secure = uri.scheme_str() != Some("http");
@@ -48,7 +56,7 @@ impl TlsConnector {
         if !secure {
             return Ok(Stream::Plain(TokioIo::new(tcp)));
         }
-        let name = ServerName::try_from(self.server_name.unwrap_or(host))
+        let name = ServerName::try_from(self.server_name.clone().unwrap_or(host))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let tcp = BufReader::with_capacity(READ_BYTES, tcp);
         Ok(Stream::Tls(TokioIo::new(Box::new(self.tls.connect(name, tcp).await?))))
@@ -66,13 +74,7 @@ impl Service<Uri> for TlsConnector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = self.clone();
-        Box::pin(async move {
-            let env = connector.env.clone();
-            match env.timeout(CONNECT_LIMIT, connector.connect(uri)).await {
-                Ok(connected) => connected,
-                Err(elapsed) => Err(io::Error::new(io::ErrorKind::TimedOut, elapsed)),
-            }
-        })
+        Box::pin(async move { connector.connect_in_time(&uri).await })
     }
 }
 
@@ -81,15 +83,19 @@ pub(crate) enum Stream {
     Tls(TokioIo<Box<TlsStream<BufReader<TcpStream>>>>),
 }
 
+impl Stream {
+    /// Returns true if the server has agreed to speak HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(stream) => stream.inner().get_ref().1.alpn_protocol() == Some(b"h2"),
+        }
+    }
+}
+
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        match self {
-            Stream::Plain(_) => Connected::new(),
-            Stream::Tls(stream) => match stream.inner().get_ref().1.alpn_protocol() {
-                Some(b"h2") => Connected::new().negotiated_h2(),
-                _ => Connected::new(),
-            },
-        }
+        if self.is_http2() { Connected::new().negotiated_h2() } else { Connected::new() }
     }
 }
 

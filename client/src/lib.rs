@@ -5,6 +5,7 @@
 
 // Requests.
 mod connector;
+mod shared_connection;
 mod transport;
 pub mod token;
 pub mod token_bucket;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use bytes::Bytes;
 use component_base::http::{Body, read_all};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use std::time::Duration;
 
 pub const JSON: &str = "application/json";
@@ -46,9 +46,11 @@ impl Call {
     }
 
     fn request(&self) -> Result<Request<Body>, Error> {
-        let mut request = Request::builder().method(&self.method).uri(&self.target).header(ACCEPT, self.accept);
+        let constant = HeaderValue::from_static;
+        let request = Request::builder().method(&self.method).uri(&self.target);
+        let mut request = request.header(ACCEPT, constant(self.accept));
         if !self.body.is_empty() {
-            request = request.header(CONTENT_TYPE, self.content_type);
+            request = request.header(CONTENT_TYPE, constant(self.content_type));
         }
         let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body.clone()) };
         request.body(body).map_err(|error| Error::Transport(format!("{} {}: {error}", self.method, self.target)))

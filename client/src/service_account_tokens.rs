@@ -5,9 +5,9 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::request::{Call, JSON, Target};
-use crate::token::TokenSource;
+use crate::token::{TokenSource, bearer};
 use async_trait::async_trait;
-use http::Method;
+use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 use proto::kinds::Kind;
 use proto::kinds::api::core::v1::ServiceAccount;
@@ -32,7 +32,7 @@ pub struct ServiceAccountTokens {
 }
 
 struct Issued {
-    token: String,
+    bearer: HeaderValue,
     refresh_at: Instant,
 }
 
@@ -75,7 +75,7 @@ impl ServiceAccountTokens {
         let token = status["token"].as_str().filter(|token| !token.is_empty()).ok_or_else(malformed)?;
         let expires = status["expirationTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
         let life = expires.and_then(|at| Duration::try_from(at.duration_since(asked_wall)).ok()).unwrap_or_default();
-        Ok(Issued { token: token.to_owned(), refresh_at: asked_at + life.mul_f64(REFRESH_AT) })
+        Ok(Issued { bearer: bearer(token)?, refresh_at: asked_at + life.mul_f64(REFRESH_AT) })
     }
 
     async fn create_account(&self) -> Result<(), Error> {
@@ -96,19 +96,19 @@ impl ServiceAccountTokens {
 
 #[async_trait]
 impl TokenSource for ServiceAccountTokens {
-    async fn token(&self) -> Result<String, Error> {
+    async fn authorization(&self) -> Result<HeaderValue, Error> {
         let mut current = self.current.lock().await;
         let revoked = std::mem::take(&mut *self.revoked.lock());
         if let Some(issued) = &*current
             && !revoked
             && self.requester.env().now() < issued.refresh_at
         {
-            return Ok(issued.token.clone());
+            return Ok(issued.bearer.clone());
         }
         let issued = self.request().await?;
-        let token = issued.token.clone();
+        let bearer = issued.bearer.clone();
         *current = Some(issued);
-        Ok(token)
+        Ok(bearer)
     }
 
     fn invalidate(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
+use crate::request::Call;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService, read_all};
 use component_base::kubeconfig::Connection;
@@ -9,7 +10,8 @@ use component_base::network::ConnectionInfo;
 use component_base::pki::{Authority, Subject};
 use component_base::serving::SecureServer;
 use component_base::tls::ServerTls;
-use http::{Request, Response, Version};
+use futures::future::join_all;
+use http::{Method, Request, Response, Version};
 use proto::gvk::Gvr;
 use proto::kinds::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -32,6 +34,14 @@ fn mirror() -> HttpService {
     }))
 }
 
+/// Returns a service that answers with the port of the caller's end of the connection.
+fn port_of_caller() -> HttpService {
+    HttpService::new(tower::service_fn(|request: Request<Body>| async move {
+        let info = request.extensions().get::<ConnectionInfo>().expect("the acceptor attaches it");
+        Ok::<_, Infallible>(Response::new(Body::from(info.remote_address.port().to_string())))
+    }))
+}
+
 struct Site {
     env: Env,
     authority: Authority,
@@ -40,12 +50,17 @@ struct Site {
 }
 
 async fn site(folder: &Path) -> Site {
+    serve(folder, 0, mirror()).await
+}
+
+/// Serves on a port of loopback; 0 stands for any.
+async fn serve(folder: &Path, port: u16, service: HttpService) -> Site {
     let env = Env::system();
     let now = env.wall();
     let authority = Authority::load_or_create(folder, now).unwrap();
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "apiserver".to_owned()];
     let pair = authority.issue(&Subject { common_name: "server", organizations: &[], names: &names }, now).unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let tls = ServerTls {
         cert: pair.cert_pem,
@@ -55,7 +70,7 @@ async fn site(folder: &Path) -> Site {
     };
     let serving = env.clone();
     let server = SecureServer::new(listener, &tls).unwrap();
-    env.spawn(async move { server.serve(&serving, mirror()).await });
+    env.spawn(async move { server.serve(&serving, service).await });
     Site { env, authority, port, now }
 }
 
@@ -115,6 +130,23 @@ async fn servers_see_who_calls_and_clients_whom_they_call() {
     site.env.drain().await;
     let error = site.ask(&site.connection()).await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn all_requests_share_a_connection_and_the_next_one_replaces_a_lost_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = serve(folder.path(), 0, port_of_caller()).await;
+    let client = Client::connect(&Env::system(), &site.connection(), "test").unwrap();
+    let ask = async || client.call(&Call::new(Method::GET, "/")).await;
+    let ports = join_all((0..8).map(|_| ask())).await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    assert!(ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    site.env.drain().await;
+    for refused in join_all((0..3).map(|_| client.send(Request::post("/").body(Body::empty()).unwrap()))).await {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("POST /: 127.0.0.1:{}: ", site.port)), "{error}");
+    }
+    let _again = serve(folder.path(), site.port, port_of_caller()).await;
+    assert_ne!(ask().await.unwrap(), ports[0]);
 }
 
 /// The server reads the first request and closes without an answer, like one that is being replaced.

@@ -5,6 +5,7 @@
 use crate::error::Error;
 use async_trait::async_trait;
 use component_base::env::Env;
+use http::HeaderValue;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 /// A source of bearer tokens. It is asked before every request, so it has to cache its token.
 #[async_trait]
 pub trait TokenSource: Send + Sync {
-    async fn token(&self) -> Result<String, Error>;
+    /// Returns the value of the Authorization header, as `bearer` makes it.
+    async fn authorization(&self) -> Result<HeaderValue, Error>;
 
     /// Drops a token that the server refused. Returns true if the next one may differ.
     fn invalidate(&self) -> bool {
@@ -21,19 +23,27 @@ pub trait TokenSource: Send + Sync {
     }
 }
 
+/// Returns the value of the Authorization header with a token.
+pub fn bearer(token: &str) -> Result<HeaderValue, Error> {
+    let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| Error::Transport("the token holds bytes that no header can".into()))?;
+    bearer.set_sensitive(true);
+    Ok(bearer)
+}
+
 /// A token that never changes.
-pub struct FixedToken(String);
+pub struct FixedToken(Result<HeaderValue, Error>);
 
 impl FixedToken {
     pub fn new(token: &str) -> Self {
-        Self(token.trim().to_owned())
+        Self(bearer(token.trim()))
     }
 }
 
 #[async_trait]
 impl TokenSource for FixedToken {
-    async fn token(&self) -> Result<String, Error> {
-        Ok(self.0.clone())
+    async fn authorization(&self) -> Result<HeaderValue, Error> {
+        self.0.clone()
     }
 }
 
@@ -44,7 +54,7 @@ const FILE_PERIOD: Duration = Duration::from_secs(60);
 pub struct FileToken {
     env: Env,
     path: PathBuf,
-    last: Mutex<Option<(Instant, String)>>,
+    last: Mutex<Option<(Instant, HeaderValue)>>,
 }
 
 impl FileToken {
@@ -55,24 +65,24 @@ impl FileToken {
 
 #[async_trait]
 impl TokenSource for FileToken {
-    async fn token(&self) -> Result<String, Error> {
+    async fn authorization(&self) -> Result<HeaderValue, Error> {
         let now = self.env.now();
         let held = self.last.lock().clone();
-        if let Some((read_at, token)) = &held
+        if let Some((read_at, bearer)) = &held
             && now.duration_since(*read_at) < FILE_PERIOD
         {
-            return Ok(token.clone());
+            return Ok(bearer.clone());
         }
         let path = self.path.clone();
         match self.env.blocking(move || std::fs::read_to_string(path)).await {
             Ok(text) => {
-                let token = text.trim().to_owned();
-                *self.last.lock() = Some((now, token.clone()));
-                Ok(token)
+                let bearer = bearer(text.trim())?;
+                *self.last.lock() = Some((now, bearer.clone()));
+                Ok(bearer)
             }
             Err(error) => match held {
                 // The file may be missing while it is being replaced.
-                Some((_, token)) => Ok(token),
+                Some((_, bearer)) => Ok(bearer),
                 None => Err(Error::Transport(format!("{}: {error}", self.path.display()))),
             },
         }

@@ -4,6 +4,7 @@
 
 use crate::connector::TlsConnector;
 use crate::error::Error;
+use crate::shared_connection::{SharedConnection, Unanswered};
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::Connection;
@@ -15,15 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::RwLock;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 use tower::ServiceExt;
-
-/// Flow-control windows, large enough that one slow stream does not stall the others of its connection.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Times after which a dead peer is noticed, as in client-go.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A transport that can be replaced.
 pub(crate) type SharedTransport = Arc<RwLock<Arc<Transport>>>;
@@ -31,18 +24,13 @@ pub(crate) type SharedTransport = Arc<RwLock<Arc<Transport>>>;
 #[derive(Clone)]
 pub(crate) enum Transport {
     /// A service that is called directly.
-    Service {
-        service: HttpService,
-        peer: ConnectionInfo,
-    },
+    Service { service: HttpService, peer: ConnectionInfo },
     /// The service that is registered under the authority at the time of the request.
-    Registered {
-        registry: Registry,
-        authority: String,
-        peer: ConnectionInfo,
-    },
+    Registered { registry: Registry, authority: String, peer: ConnectionInfo },
     Sockets {
-        http: HyperClient<TlsConnector, Body>,
+        http2: Arc<SharedConnection>,
+        /// For servers without HTTP/2.
+        http1: HyperClient<TlsConnector, Body>,
         scheme: http::uri::Scheme,
         authority: http::uri::Authority,
     },
@@ -63,7 +51,13 @@ impl Transport {
                 authority: authority.to_string(),
                 peer: peer(connection)?,
             },
-            Network::Sockets => Self::Sockets { http: sockets(env, connection)?, scheme, authority },
+            Network::Sockets => {
+                let connector = connector(env, connection)?;
+                let is_secure = scheme != http::uri::Scheme::HTTP;
+                let http2 = Arc::new(SharedConnection::new(connector.clone(), is_secure));
+                let http1 = HyperClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+                Self::Sockets { http2, http1, scheme, authority }
+            }
         };
         Ok((transport, prefix))
     }
@@ -82,28 +76,39 @@ impl Transport {
         }
     }
 
+    /// Returns the transport that takes the next request.
+    fn present(self: &Arc<Self>) -> Arc<Self> {
+        match &**self {
+            Self::Renewable(way) => way.read().present(),
+            _ => self.clone(),
+        }
+    }
+
     /// Sends a request whose URI is path and query.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
-        match self {
+    pub(crate) async fn send(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, Error> {
+        match &*self.present() {
+            Self::Renewable(_) => unreachable!("a transport that may be replaced takes no request itself"),
             Self::Service { service, peer } => call(service.clone(), peer, request).await,
-            Self::Renewable(way) => {
-                let way = way.read().clone();
-                Box::pin(async move { way.send(request).await }).await
-            }
             Self::Registered { registry, authority, peer } => match registry.connect(authority) {
                 Some(service) => call(service, peer, request).await,
                 None => Err(Error::Transport(format!("{}: connect {authority}: connection refused", line(&request)))),
             },
-            Self::Sockets { http, scheme, authority } => {
+            Self::Sockets { http2, http1, scheme, authority } => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
                 parts.scheme = Some(scheme.clone());
                 parts.authority = Some(authority.clone());
                 let uri = Uri::from_parts(parts).map_err(|error| unusable(request.method().as_str(), &error))?;
                 *request.uri_mut() = uri.clone();
                 let method = request.method().clone();
-                let answer = http.request(request).await;
-                answer.map(|answer| answer.map(Body::new)).map_err(|error| {
-                    let text = format!("{method} {}: {authority}: {}", uri.path(), chain(&error));
+                let text = |why: String| format!("{method} {}: {authority}: {why}", uri.path());
+                let request = match http2.send(request).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(Unanswered::Connect(why)) => return Err(Error::Transport(text(why))),
+                    Err(Unanswered::Lost(error)) => return Err(Error::Lost(text(chain(&error)))),
+                    Err(Unanswered::Http1(request)) => *request,
+                };
+                http1.request(request).await.map(|answer| answer.map(Body::new)).map_err(|error| {
+                    let text = text(chain(&error));
                     if error.is_connect() { Error::Transport(text) } else { Error::Lost(text) }
                 })
             }
@@ -111,19 +116,10 @@ impl Transport {
     }
 }
 
-fn sockets(env: &Env, connection: &Connection) -> Result<HyperClient<TlsConnector, Body>, Error> {
+fn connector(env: &Env, connection: &Connection) -> Result<TlsConnector, Error> {
     let tls = tls::client_config(connection, Protocols::Http2AndHttp1)
         .map_err(|error| unusable(&connection.server, &error))?;
-    let connector = TlsConnector::new(env, tls, connection.tls_server_name.clone());
-    Ok(HyperClient::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .build(connector))
+    Ok(TlsConnector::new(env, tls, connection.tls_server_name.clone()))
 }
 
 /// Returns the connection information of an in-process caller, with the certificates that TLS would have sent.
