@@ -11,18 +11,22 @@ use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels, exponential};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::timings::{PointTiming, Timings};
 use scheduling_framework::{CycleError, CycleState, Diagnosis, FitError, Profile, Rejection};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// One cycle of this many measures each call of its plugins. Deviation: Kubernetes measures one of ten; here that would
-/// cost as much as the cycle.
+/// One cycle of this many measures each call of its plugins, but no more than one in `SAMPLE_PERIOD`. Deviation: Kubernetes
+/// measures one of ten; here that would cost as much as the cycle.
 const PLUGIN_SAMPLE: u64 = 100;
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 /// Label for pods with this many attempts or more.
 const MANY_ATTEMPTS: u32 = 15;
 
@@ -36,16 +40,15 @@ const VICTIMS: &[f64] = &exponential::<7>(1.0, 2.0);
 /// Numbers of calls by profile, extension point and plugin.
 pub type Evaluations = BTreeMap<String, BTreeMap<(&'static str, &'static str), u64>>;
 
-/// Metrics by profile and key. A family would format and hash all labels at each use.
+/// Metrics by the name of a profile or plugin, and a key. A family would format and hash all labels at each use.
 type Handles<K, M> = Mutex<BTreeMap<String, BTreeMap<K, M>>>;
 
-fn handle<K: Ord, M: Clone>(handles: &Handles<K, M>, profile: &str, key: K, make: impl FnOnce() -> M) -> M {
+fn handle<K: Ord, M: Clone>(handles: &Handles<K, M>, name: &str, key: K, make: impl FnOnce() -> M) -> M {
     let mut handles = handles.lock();
-    if !handles.contains_key(profile) {
-        handles.insert(profile.to_owned(), BTreeMap::new());
+    if let Some(known) = handles.get(name).and_then(|of_name| of_name.get(&key)) {
+        return known.clone();
     }
-    let of_profile = handles.get_mut(profile).expect("it was there, or was inserted");
-    of_profile.entry(key).or_insert_with(make).clone()
+    handles.entry(name.to_owned()).or_default().entry(key).or_insert_with(make).clone()
 }
 
 pub struct SchedulerMetrics {
@@ -54,9 +57,13 @@ pub struct SchedulerMetrics {
     results: Handles<&'static str, (Counter, Histogram)>,
     points: Handles<(&'static str, &'static str), Histogram>,
     events: Handles<&'static str, Histogram>,
-    algorithm_seconds: Histograms,
+    /// By plugin, extension point and status.
+    plugins: Handles<(&'static str, &'static str), Histogram>,
+    /// By the number of attempts.
+    sli: Handles<u32, Histogram>,
+    algorithm_seconds: Histogram,
     sli_seconds: Histograms,
-    pod_attempts: Histograms,
+    pod_attempts: Histogram,
     scheduled_after_flush: Counters,
     point_seconds: Histograms,
     plugin_seconds: Histograms,
@@ -65,9 +72,12 @@ pub struct SchedulerMetrics {
     permit_wait_seconds: Histograms,
     event_seconds: Histograms,
     goroutines: Gauges,
+    bindings: OnceLock<Gauge>,
     /// Shown by `operations/state_metrics`.
     pub evaluations: Mutex<Evaluations>,
     cycles: AtomicU64,
+    /// Time of the last cycle that measured its plugins.
+    sampled_at: Mutex<Option<Instant>>,
 }
 
 /// How an attempt ended.
@@ -100,6 +110,8 @@ impl SchedulerMetrics {
             results: Mutex::default(),
             points: Mutex::default(),
             events: Mutex::default(),
+            plugins: Mutex::default(),
+            sli: Mutex::default(),
             attempts: metrics.counters(
                 "scheduler_schedule_attempts_total",
                 "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be \
@@ -114,7 +126,8 @@ impl SchedulerMetrics {
                 "scheduler_scheduling_algorithm_duration_seconds",
                 "[BETA] Scheduling algorithm latency in seconds",
                 ATTEMPT_SECONDS,
-            ),
+            )
+            .get_or_create_owned(&vec![]),
             sli_seconds: histograms(
                 "scheduler_pod_scheduling_sli_duration_seconds",
                 "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and \
@@ -125,7 +138,8 @@ impl SchedulerMetrics {
                 "scheduler_pod_scheduling_attempts",
                 "[STABLE] Number of attempts to successfully schedule a pod.",
                 ATTEMPTS,
-            ),
+            )
+            .get_or_create_owned(&vec![]),
             scheduled_after_flush: metrics.counters(
                 "scheduler_pod_scheduled_after_flush_total",
                 "[ALPHA] Number of pods that were successfully scheduled after being flushed from unschedulablePods due to \
@@ -164,14 +178,26 @@ impl SchedulerMetrics {
                 "scheduler_goroutines",
                 "[BETA] Number of running goroutines split by the work they do such as binding.",
             ),
+            bindings: OnceLock::new(),
             evaluations: Mutex::default(),
             cycles: AtomicU64::default(),
+            sampled_at: Mutex::default(),
         }
     }
 
     /// Returns the clock of the next cycle. It measures plugins in some of the cycles, the first among them.
     pub fn timings(&self, env: &Env) -> Timings {
-        Timings::new(env, self.cycles.fetch_add(1, Ordering::Relaxed).is_multiple_of(PLUGIN_SAMPLE))
+        let is_candidate = self.cycles.fetch_add(1, Ordering::Relaxed).is_multiple_of(PLUGIN_SAMPLE);
+        Timings::new(env, is_candidate && self.takes_sample(env.now()))
+    }
+
+    fn takes_sample(&self, now: Instant) -> bool {
+        let mut sampled_at = self.sampled_at.lock();
+        let takes = sampled_at.is_none_or(|last| now - last >= SAMPLE_PERIOD);
+        if takes {
+            *sampled_at = Some(now);
+        }
+        takes
     }
 
     /// Counts what the cycle of an attempt has run.
@@ -188,7 +214,7 @@ impl SchedulerMetrics {
             Err(_) => return,
         };
         if decided.is_ok() {
-            self.algorithm_seconds.get_or_create(&vec![]).observe(took.as_secs_f64());
+            self.algorithm_seconds.observe(took.as_secs_f64());
         }
         let mut all = self.evaluations.lock();
         if !all.contains_key(&profile.scheduler_name) {
@@ -206,9 +232,12 @@ impl SchedulerMetrics {
             self.point(profile, timing);
         }
         for timing in timings.take_plugins() {
-            let point = point_name(timing.point);
-            let labels = labels([("extension_point", point), ("plugin", timing.plugin), ("status", timing.status)]);
-            self.plugin_seconds.get_or_create(&labels).observe(timing.took.as_secs_f64());
+            let (point, plugin, status) = (point_name(timing.point), timing.plugin, timing.status);
+            let make = || {
+                let labels = labels([("extension_point", point), ("plugin", plugin), ("status", status)]);
+                self.plugin_seconds.get_or_create_owned(&labels)
+            };
+            handle(&self.plugins, plugin, (point, status), make).observe(timing.took.as_secs_f64());
         }
     }
 
@@ -237,12 +266,15 @@ impl SchedulerMetrics {
         results.inc();
         seconds.observe(took.as_secs_f64());
         if result == AttemptResult::Scheduled {
-            self.pod_attempts.get_or_create(&vec![]).observe(f64::from(attempts));
-            let attempts = match attempts {
-                MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
-                few => few.to_string(),
+            self.pod_attempts.observe(f64::from(attempts));
+            let make = || {
+                let label = match attempts {
+                    MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
+                    few => few.to_string(),
+                };
+                self.sli_seconds.get_or_create_owned(&labels([("attempts", &label)]))
             };
-            self.sli_seconds.get_or_create(&labels([("attempts", &attempts)])).observe(first.as_secs_f64());
+            handle(&self.sli, "", attempts.min(MANY_ATTEMPTS), make).observe(first.as_secs_f64());
         }
     }
 
@@ -270,7 +302,8 @@ impl SchedulerMetrics {
 
     /// Changes the number of binding cycles that run.
     pub fn binding(&self, change: i64) {
-        self.goroutines.get_or_create(&labels([("operation", "binding")])).inc_by(change);
+        let make = || self.goroutines.get_or_create_owned(&labels([("operation", "binding")]));
+        self.bindings.get_or_init(make).inc_by(change);
     }
 }
 
@@ -335,4 +368,22 @@ fn evaluations(
 /// Returns the timing of an extension point that runs outside of a cycle.
 pub fn timing(point: Point, status: &'static str, took: Duration) -> PointTiming {
     PointTiming { point, status, took }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn plugins_are_measured_in_one_cycle_of_a_hundred_and_at_most_once_a_second() {
+        let env = Env::simulated(1);
+        let metrics = SchedulerMetrics::new(&env);
+        let sampled = |cycles: usize| (0..cycles).filter(|_| metrics.timings(&env).samples_plugins()).count();
+        assert_eq!(sampled(1000), 1, "all in one instant");
+        env.sleep(SAMPLE_PERIOD).await;
+        assert_eq!([sampled(1), sampled(100)], [1, 0]);
+        env.sleep(SAMPLE_PERIOD).await;
+        assert_eq!([sampled(98), sampled(1)], [0, 0]);
+        assert_eq!(sampled(1), 1);
+    }
 }

@@ -56,6 +56,8 @@ use tracing::Instrument;
 
 /// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
+/// Decisions in a row before other tasks have their turn. The bindings of one turn are written to the connection together.
+const DECISIONS_AT_ONCE: usize = 8;
 
 pub struct Scheduler {
     env: Env,
@@ -66,7 +68,7 @@ pub struct Scheduler {
     /// Takes the place of the extenders; `None` in every scheduler of a cluster.
     decider: Option<Arc<dyn CycleExtender>>,
     /// Recorders by the scheduler name that their events have.
-    recorders: Mutex<BTreeMap<String, Recorder>>,
+    recorders: Mutex<BTreeMap<String, Arc<Recorder>>>,
     pub(crate) queue: SharedQueue,
     pub(crate) cache: Mutex<Cache>,
     waiting_pods: WaitingPods,
@@ -100,7 +102,7 @@ struct Attempt {
     queued: QueuedPod,
     profile: Arc<Profile>,
     extenders: Arc<Extenders>,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     began: Instant,
     /// Number of the attempt in the list of those that are kept.
     kept: Option<u64>,
@@ -214,6 +216,7 @@ impl Scheduler {
         let mut snapshot = Snapshot::default();
         let mut rotation = Rotation::default();
         rotation.batches = self.batch_metrics.as_ref().map(|_| Batches::default());
+        let mut decided = 0_usize;
         loop {
             let queued = tokio::select! {
                 biased;
@@ -227,8 +230,11 @@ impl Scheduler {
             };
             let Some(queued) = queued else { return };
             self.schedule(queued, &mut snapshot, &mut rotation).await;
+            decided += 1;
             // A decision without extenders does not await anything: the informers' tasks run in between.
-            tokio::task::yield_now().await;
+            if decided.is_multiple_of(DECISIONS_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -269,10 +275,14 @@ impl Scheduler {
         Some(Attempt { queued, profile, extenders, recorder, began: self.env.now(), kept: None })
     }
 
-    fn recorder(&self, scheduler_name: &str) -> Recorder {
+    fn recorder(&self, scheduler_name: &str) -> Arc<Recorder> {
         let mut recorders = self.recorders.lock();
-        let new = || Recorder::new(&self.client, scheduler_name, "");
-        recorders.entry(scheduler_name.to_owned()).or_insert_with(new).clone()
+        if let Some(known) = recorders.get(scheduler_name) {
+            return known.clone();
+        }
+        let new = Arc::new(Recorder::new(&self.client, scheduler_name, ""));
+        recorders.insert(scheduler_name.to_owned(), new.clone());
+        new
     }
 
     async fn schedule(self: &Arc<Self>, mut queued: QueuedPod, snapshot: &mut Snapshot, rotation: &mut Rotation) {
@@ -357,7 +367,7 @@ impl Scheduler {
                 drop(permit);
             })),
             Decided::Placed(attempt, state, node) => drop(self.env.spawn(async move {
-                scheduler.bind(*attempt, *state, &node, permit).await;
+                scheduler.bind(attempt, state, &node, permit).await;
             })),
         }
     }
@@ -397,13 +407,19 @@ impl Scheduler {
     }
 
     /// Runs the binding cycle of one pod. While it waits in Permit, other pods may write.
-    async fn bind(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
+    async fn bind(&self, attempt: Box<Attempt>, state: Box<CycleState>, node: &str, permit: OwnedSemaphorePermit) {
         self.metrics.binding(1);
         self.run_binding_cycle(attempt, state, node, permit).await;
         self.metrics.binding(-1);
     }
 
-    async fn run_binding_cycle(&self, attempt: Attempt, state: CycleState, node: &str, permit: OwnedSemaphorePermit) {
+    async fn run_binding_cycle(
+        &self,
+        attempt: Box<Attempt>,
+        state: Box<CycleState>,
+        node: &str,
+        permit: OwnedSemaphorePermit,
+    ) {
         let info = attempt.queued.info.clone();
         let profile = attempt.profile.clone();
         let to_pre_bind = profile.to_pre_bind(&state, &info, node);
@@ -424,7 +440,7 @@ impl Scheduler {
                     Some(Err(rejection)) => {
                         self.unreserve(&attempt.profile, &state, &info, node);
                         let failure = Failure::unschedulable(&FitError::rejected_on_chosen(rejection));
-                        return self.handle_failure(attempt, failure).await;
+                        return self.handle_failure(*attempt, failure).await;
                     }
                 }
                 self.permit().await
@@ -440,7 +456,7 @@ impl Scheduler {
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
                 self.unreserve(&attempt.profile, &state, &info, node);
-                self.handle_failure(attempt, Failure::because(&error.to_string())).await;
+                self.handle_failure(*attempt, Failure::because(&error.to_string())).await;
             }
         }
     }

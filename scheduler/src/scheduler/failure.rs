@@ -48,7 +48,7 @@ impl Failure {
 /// A pod that is back in the queue, and what is to be written about it.
 pub(super) struct FailedPod {
     info: Arc<PodInfo>,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     actions: Vec<Action>,
     evictions: Evictions,
     /// The name by which the queue holds the pod until its victims are gone.

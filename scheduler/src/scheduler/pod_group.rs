@@ -219,7 +219,7 @@ impl Scheduler {
     }
 
     /// Writes the condition of the group, if it has changed.
-    fn write_condition(self: &Arc<Self>, key: &str, condition: Condition, recorder: Recorder) {
+    fn write_condition(self: &Arc<Self>, key: &str, condition: Condition, recorder: Arc<Recorder>) {
         let Some(group) = self.pod_groups.state(key).object else { return };
         let Condition { is_true, reason, message } = condition;
         let Some(action) = pod_group_condition::scheduled(&group, is_true, reason, &message, self.env.wall()) else {
