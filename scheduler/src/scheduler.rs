@@ -232,7 +232,7 @@ impl Scheduler {
             self.schedule(queued, &mut snapshot, &mut rotation).await;
             decided += 1;
             // A decision without extenders does not await anything: the informers' tasks run in between.
-            if decided.is_multiple_of(DECISIONS_AT_ONCE) {
+            if decided.is_multiple_of(DECISIONS_AT_ONCE) || !self.queue.has_ready() {
                 tokio::task::yield_now().await;
             }
         }

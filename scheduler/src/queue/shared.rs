@@ -39,6 +39,11 @@ impl SharedQueue {
         result
     }
 
+    /// Returns true if `pop` would not wait.
+    pub fn has_ready(&self) -> bool {
+        self.inner.lock().has_ready()
+    }
+
     /// Waits for the next pod; `None` on shutdown.
     pub async fn pop(&self) -> Option<QueuedPod> {
         loop {
