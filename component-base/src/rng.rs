@@ -41,12 +41,6 @@ impl Random {
         self.0.lock().random_range(0..bound)
     }
 
-    /// Draws several numbers as `below` does, and keeps the stream for itself meanwhile.
-    pub fn draw<T>(&self, draw: impl FnOnce(&mut dyn FnMut(usize) -> usize) -> T) -> T {
-        let mut stream = self.0.lock();
-        draw(&mut |bound| stream.random_range(0..bound))
-    }
-
     /// Returns a number uniform in `[0, 1)`.
     pub fn unit(&self) -> f64 {
         self.0.lock().random::<f64>()
