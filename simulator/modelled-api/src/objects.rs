@@ -14,9 +14,9 @@ use std::time::Duration;
 /// What the volume with a pod's token refers to besides the token.
 const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
 
-/// The time of the last request for each object, by namespace.
+/// The times of the requests for each object, by namespace: of the last one that has been answered, and of those after it.
 #[derive(Debug, Default)]
-pub struct ReadObjects(BTreeMap<String, BTreeMap<Reference, Timestamp>>);
+pub struct ReadObjects(BTreeMap<String, BTreeMap<Reference, BTreeSet<Timestamp>>>);
 
 impl ReadObjects {
     /// Lets a node read what a pod needs, each object with a request of its own after the one before. Returns the number of
@@ -27,9 +27,13 @@ impl ReadObjects {
         let mut requests = 0;
         for reference in needed(pod) {
             let asked_at = now + request * requests;
-            let has_answer = |read_at: &&Timestamp| **read_at + request <= asked_at;
-            if !read.get(&reference).filter(has_answer).is_some_and(|at| is_fresh(*at, created, asked_at)) {
-                read.insert(reference, asked_at);
+            let asked = read.entry(reference).or_default();
+            let answered = asked.range(..=asked_at - request).next_back().copied();
+            if let Some(answered) = answered {
+                asked.retain(|at| *at >= answered);
+            }
+            if !answered.is_some_and(|at| is_fresh(at, created, asked_at)) {
+                asked.insert(asked_at);
                 requests += 1;
             }
         }
@@ -68,12 +72,15 @@ mod tests {
             // The answer is still on its way.
             (1_205, 1_209, &plain, 1),
             (1_900, 1_905, &plain, 0),
-            (2_000, 2_005, &plain, 1),
-            (2_100, 2_105, &without_token, 0),
-            (2_200, 2_205, &with_volumes, 2),
+            // While a later pod asks again, an older one has what it needs.
+            (2_000, 3_000, &plain, 1),
+            (1_950, 3_000, &plain, 0),
+            (3_000, 3_005, &plain, 1),
+            (3_100, 3_105, &without_token, 0),
+            (3_200, 3_205, &with_volumes, 2),
             // Pods that wait for a node are as old as their creation.
-            (2_900, 61_000, &plain, 0),
-            (2_900, 63_000, &plain, 1),
+            (3_900, 62_000, &plain, 0),
+            (3_900, 64_000, &plain, 1),
         ] {
             let request = Duration::from_millis(5);
             assert_eq!(objects.read(&pod(created_ms, spec.clone()), ms(bound_ms), request), requests, "{bound_ms}");
