@@ -75,12 +75,12 @@ mod tests {
             // While a later pod asks again, an older one has what it needs.
             (2_000, 3_000, &plain, 1),
             (1_950, 3_000, &plain, 0),
-            (3_000, 3_005, &plain, 1),
-            (3_100, 3_105, &without_token, 0),
-            (3_200, 3_205, &with_volumes, 2),
+            (4_000, 4_005, &plain, 1),
+            (4_100, 4_105, &without_token, 0),
+            (4_200, 4_205, &with_volumes, 2),
             // Pods that wait for a node are as old as their creation.
-            (3_900, 62_000, &plain, 0),
-            (3_900, 64_000, &plain, 1),
+            (4_900, 63_000, &plain, 0),
+            (4_900, 65_000, &plain, 1),
         ] {
             let request = Duration::from_millis(5);
             assert_eq!(objects.read(&pod(created_ms, spec.clone()), ms(bound_ms), request), requests, "{bound_ms}");
