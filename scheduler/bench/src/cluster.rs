@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 /// Number of bindings that are written while later pods are scheduled.
 const IN_FLIGHT: usize = 16;
+
 /// What an attempt has come to.
 pub enum Attempted {
     Placed(String),

@@ -1,8 +1,9 @@
 //! Checks the placements of a benchmark by the reference evaluator: reads nodes and pods back from the API server, and puts
 //! the pods on their nodes again, one after the other.
 //!
-//! Filters that read one node and its pods judge every placement. Filters that count all pods or devices of the cluster judge a
-//! sample: the reference evaluator counts anew for each decision, so that the cost of all grows with the square of the cluster.
+//! Filters that read one node and its pods judge every placement. Filters that count all pods or devices of the cluster judge every
+//! one too, up to thousands, and a sample of more: the reference evaluator counts anew for each decision, so that the cost of
+//! all grows with the square of the cluster.
 
 use super::Error;
 use client::{Client, ListOptions};
@@ -18,7 +19,9 @@ use std::sync::Arc;
 
 /// The filters that read all of the cluster.
 const COUNT_ALL: [&str; 3] = ["PodTopologySpread", "InterPodAffinity", "DynamicResources"];
-/// Number of placements that all filters judge, spread evenly over all placements.
+/// Largest number of placements of which all filters judge every one.
+const WHOLE: usize = 6000;
+/// Number of placements that all filters judge where there are more, spread evenly over all placements.
 const SAMPLE: usize = 500;
 /// A pod that does not fit is tried again after so many later placements, and then at growing distances. No scheduler has more
 /// bindings in flight for long.
@@ -54,7 +57,9 @@ pub async fn check(client: &Client, gone: impl Iterator<Item = Value>) -> Result
         slices: shared(all::<ResourceSlice>(client).await?),
     });
     let taken_twice = taken_twice(&claims);
-    let Replayed { placements, by_all_filters, wrong } = replay(cluster, all(client).await?, &claims, SAMPLE);
+    let pods = all(client).await?;
+    let sample = if pods.len() > WHOLE { SAMPLE } else { WHOLE };
+    let Replayed { placements, by_all_filters, wrong } = replay(cluster, pods, &claims, sample);
     for (name, why) in wrong.iter().take(3) {
         eprintln!("bench: {name} should not be there: {why}");
     }
