@@ -438,7 +438,7 @@ impl Scheduler {
                     None => return,
                     Some(Ok(())) => {}
                     Some(Err(rejection)) => {
-                        self.unreserve(&attempt.profile, &state, &info, node);
+                        self.release(&attempt.profile, &state, &info, node);
                         let failure = Failure::unschedulable(&FitError::rejected_on_chosen(rejection));
                         return self.handle_failure(*attempt, failure).await;
                     }
@@ -455,7 +455,7 @@ impl Scheduler {
             }
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
-                self.unreserve(&attempt.profile, &state, &info, node);
+                self.release(&attempt.profile, &state, &info, node);
                 self.handle_failure(*attempt, Failure::because(&error.to_string())).await;
             }
         }
@@ -512,13 +512,18 @@ impl Scheduler {
         self.writes.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Releases what was reserved for the pod on the node, and tries pods again that this may help.
+    /// Releases what was reserved for the pod on the node. Until its cycle ends, no other pod has been tried beside it.
     fn unreserve(&self, profile: &Profile, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
         self.pod_groups.forget(info);
         let began = self.env.now();
         profile.run_unreserve(state, info, node);
         self.metrics.named_point(profile, "Unreserve", "Success", self.env.now() - began);
         self.cache.lock().forget(info.uid());
+    }
+
+    /// Releases what was reserved for a pod that is not bound, and tries other pods again that this may help.
+    fn release(&self, profile: &Profile, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
+        self.unreserve(profile, state, info, node);
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
     }
 

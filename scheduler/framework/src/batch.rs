@@ -15,8 +15,21 @@ use tokio::time::Instant;
 /// Longest time for which results are used.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// A node by its number, with the weighted sum of its scores.
-pub type ScoredNode = (usize, i64);
+/// Nodes by their numbers, with the weighted sums of their scores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScoredNodes {
+    pub nodes: Vec<usize>,
+    /// In the order of `nodes`.
+    pub totals: Vec<i64>,
+}
+
+impl ScoredNodes {
+    /// Removes the node at a place, and returns its number.
+    pub fn take(&mut self, place: usize) -> usize {
+        self.totals.remove(place);
+        self.nodes.remove(place)
+    }
+}
 
 /// Batches by the scheduler name of their profile.
 #[derive(Debug, Default)]
@@ -34,7 +47,7 @@ struct Batch {
 #[derive(Debug)]
 struct Rest {
     signature: PodSignature,
-    nodes: Vec<ScoredNode>,
+    nodes: ScoredNodes,
     since: Option<Instant>,
 }
 
@@ -82,14 +95,14 @@ impl Batches {
         snapshot: &Snapshot,
         nominated: &Nominated,
         cycle: u64,
-        best: impl FnOnce(&[ScoredNode]) -> usize,
+        best: impl FnOnce(&ScoredNodes) -> usize,
     ) -> Batched {
         let began = state.timings.begin();
         let batch = self.of(profile);
         let signature = if batch.signs { profile.sign_pod(pod) } else { None };
         let usable = batch.usable(profile, state, pod, snapshot, nominated, cycle, signature.as_ref());
-        let hint = match (usable, batch.rest.as_mut().filter(|rest| !rest.nodes.is_empty())) {
-            (Ok(()), Some(rest)) => Some(rest.nodes.remove(best(&rest.nodes)).0),
+        let hint = match (usable, batch.rest.as_mut().filter(|rest| !rest.nodes.nodes.is_empty())) {
+            (Ok(()), Some(rest)) => Some(rest.nodes.take(best(&rest.nodes))),
             (Ok(()), None) => None,
             (Err(reason), _) => {
                 state.batch.flushed.push(reason);
@@ -104,7 +117,8 @@ impl Batches {
         Batched { signature, hint }
     }
 
-    /// Keeps the results of a cycle for the next pod.
+    /// Keeps the results of a cycle for the next pod. `others` returns the nodes that the cycle has not chosen; it is called only
+    /// if they are of use.
     pub fn store(
         &mut self,
         profile: &Profile,
@@ -112,7 +126,8 @@ impl Batches {
         snapshot: &Snapshot,
         batched: Batched,
         chosen: usize,
-        others: Vec<ScoredNode>,
+        has_others: bool,
+        others: impl FnOnce() -> ScoredNodes,
         cycle: u64,
     ) {
         let began = state.timings.begin();
@@ -126,7 +141,7 @@ impl Batches {
                     state.batch.attempts.push("hint_not_used");
                 }
                 batch.rest = match batched.signature {
-                    _ if others.is_empty() => {
+                    _ if !has_others => {
                         state.batch.flushed.push("empty_list");
                         None
                     }
@@ -134,7 +149,7 @@ impl Batches {
                         state.batch.flushed.push("pod_not_batchable");
                         None
                     }
-                    Some(signature) => Some(Rest { signature, nodes: others, since: began }),
+                    Some(signature) => Some(Rest { signature, nodes: others(), since: began }),
                 };
             }
         }
@@ -156,7 +171,7 @@ impl Batch {
         cycle: u64,
         signature: Option<&PodSignature>,
     ) -> Result<(), &'static str> {
-        let Some(rest) = self.rest.as_ref().filter(|rest| !rest.nodes.is_empty()) else { return Ok(()) };
+        let Some(rest) = self.rest.as_ref().filter(|rest| !rest.nodes.nodes.is_empty()) else { return Ok(()) };
         let last = self.last.as_ref().filter(|last| last.number + 1 == cycle).ok_or("pod_skipped")?;
         if signature != Some(&rest.signature) {
             return Err("pod_incompatible");

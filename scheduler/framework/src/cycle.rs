@@ -3,7 +3,7 @@
 //! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the
 //! same decision. Only extenders wait for something.
 
-use crate::batch::{Batched, Batches, ScoredNode};
+use crate::batch::{Batched, Batches, ScoredNodes};
 use crate::cache::node_set::WORD;
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
@@ -123,8 +123,8 @@ pub async fn schedule_one_with(
         }
     };
     state.timings.end(began, Point::Filter, search.code());
-    let search = search.or_no_fit()?;
-    let mut scores = score(profile, state, pod, &search)?;
+    let mut search = search.or_no_fit()?;
+    let mut scores = score(profile, state, pod, &mut search)?;
     state.end_search();
     if let Some(extender) = extender.filter(|_| search.feasible.len() > 1)
         && let Some(of_extender) = extender.prioritize(pod, &search.nodes()).await
@@ -132,8 +132,8 @@ pub async fn schedule_one_with(
         of_extender.add_to(&mut scores.totals);
         scores.of_plugins.push(of_extender);
     }
-    let (decision, totals) = choose(profile, search, scores, rotation, random);
-    store(profile, state, snapshot, batched, &decision, totals, rotation);
+    let (decision, chosen, totals) = choose(profile, search, scores, rotation, random);
+    store(profile, state, snapshot, batched, &decision, chosen, totals, rotation);
     Ok(decision)
 }
 
@@ -150,31 +150,35 @@ fn hint(
     // In a group the pods before have no nodes yet that would stay.
     let Some(mut batches) = rotation.batches.take_if(|_| !state.in_pod_group_cycle) else { return Batched::default() };
     let cycle = rotation.cycles;
-    let best = |rest: &[ScoredNode]| {
-        let name = |at: usize| snapshot.nodes()[rest[at].0].name();
-        let totals: Vec<i64> = rest.iter().map(|(_, total)| *total).collect();
-        select(profile, &name, &totals, rotation, random)
+    let best = |rest: &ScoredNodes| {
+        let name = |at: usize| snapshot.nodes()[rest.nodes[at]].name();
+        select(profile, &name, &rest.totals, rotation, random)
     };
     let batched = batches.hint(profile, state, pod, snapshot, nominated, cycle, best);
     rotation.batches = Some(batches);
     batched
 }
 
-/// Leaves the nodes that were not chosen for the next cycle.
+/// Leaves the nodes that were not chosen for the next cycle. `chosen` is the place of the one that was.
 fn store(
     profile: &Profile,
     state: &mut CycleState,
     snapshot: &Snapshot,
     batched: Batched,
     decision: &Decision,
+    chosen: usize,
     totals: Vec<i64>,
     rotation: &mut Rotation,
 ) {
     let cycle = rotation.cycles;
     let Some(batches) = rotation.batches.as_mut().filter(|_| !state.in_pod_group_cycle) else { return };
-    let Some(chosen) = snapshot.index_of(&decision.node) else { return };
-    let others = decision.feasible.iter().copied().zip(totals).filter(|(node, _)| *node != chosen).collect();
-    batches.store(profile, state, snapshot, batched, chosen, others, cycle);
+    let (node, has_others) = (decision.feasible[chosen], decision.feasible.len() > 1);
+    let others = || {
+        let mut nodes = ScoredNodes { nodes: decision.feasible.clone(), totals };
+        nodes.take(chosen);
+        nodes
+    };
+    batches.store(profile, state, snapshot, batched, node, has_others, others, cycle);
 }
 
 /// Lets the extenders filter.
@@ -382,28 +386,36 @@ fn words(places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Scores the nodes. A single one needs no score. A score that is out of range ends the cycle.
-fn score(profile: &Profile, state: &mut CycleState, pod: &PodInfo, search: &Search<'_>) -> Result<Scores, FitError> {
+fn score(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    search: &mut Search<'_>,
+) -> Result<Scores, FitError> {
     if search.feasible.len() == 1 {
         return Ok(Scores { totals: vec![0], ..Scores::default() });
     }
-    state.scored_nodes.clone_from(&search.feasible);
-    profile.run_score(state, pod, search.snapshot, &search.nodes()).map_err(FitError::Failed)
+    let nodes = search.nodes();
+    state.scored_nodes = std::mem::take(&mut search.feasible);
+    let scores = profile.run_score(state, pod, search.snapshot, &nodes);
+    search.feasible = std::mem::take(&mut state.scored_nodes);
+    scores.map_err(FitError::Failed)
 }
 
-/// Chooses a node with the highest score. Returns the totals of all feasible nodes too.
+/// Chooses a node with the highest score. Returns its place among the feasible nodes, and the totals of all of them too.
 fn choose(
     profile: &Profile,
     search: Search<'_>,
     scores: Scores,
     rotation: &mut Rotation,
     random: &Random,
-) -> (Decision, Vec<i64>) {
+) -> (Decision, usize, Vec<i64>) {
     let name = |at: usize| search.snapshot.nodes()[search.feasible[at]].name();
     let chosen = select(profile, &name, &scores.totals, rotation, random);
     let node = name(chosen).to_owned();
     let Search { feasible, evaluated, diagnosis, .. } = search;
     let decision = Decision { node, evaluated, feasible, scores: scores.of_plugins, rejections: diagnosis.rejections };
-    (decision, scores.totals)
+    (decision, chosen, scores.totals)
 }
 
 /// Returns the place of a node with the highest score. `name` returns the name of the node at a place.

@@ -105,11 +105,13 @@ impl ClusterEvent {
         matches!(self, ClusterEvent::PodUpdated { old, new } if part(old) != part(new))
     }
 
-    /// Returns false for an update of another pod in the queue, and for one of the status alone, which the scheduler writes.
+    /// Returns false for an update of another pod in the queue, and for one of the status alone, which the scheduler writes. A pod
+    /// that was not bound does not help itself by what it gives back.
     pub fn concerns(&self, pod: &PodInfo) -> bool {
         match self {
             ClusterEvent::PodUpdated { old, new } => new.uid() == pod.uid() && is_changed_beside_status(old, new),
             ClusterEvent::Forced { uid } => uid == pod.uid(),
+            ClusterEvent::AssignedPodDeleted(gone) => gone.uid() != pod.uid(),
             _ => true,
         }
     }

@@ -39,6 +39,10 @@ impl Plugin for Recording {
     fn name(&self) -> &'static str {
         NAME
     }
+
+    fn may_become_schedulable(&self, _: &PodInfo, event: &ClusterEvent) -> bool {
+        matches!(event, ClusterEvent::AssignedPodDeleted(_))
+    }
 }
 
 impl PreEnqueue for Recording {
@@ -232,6 +236,32 @@ async fn extension_points_run_in_order() {
             _ => assert_eq!(calls, expected, "{fails_at}"),
         }
     }
+}
+
+/// What the one gives back does not help the other: both were tried without it.
+#[tokio::test(start_paused = true)]
+async fn pods_that_reserve_or_permit_rejects_do_not_wake_each_other() {
+    for fails_at in ["Reserve", "Permit"] {
+        let running = Running::start(fails_at, pod("default-scheduler")).await;
+        let mut second = pod("default-scheduler");
+        (second["metadata"]["name"], second["metadata"]["uid"]) = (json!("second"), json!("second"));
+        running.server.put("pods", second);
+        running.env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(running.calls().matches("PreFilter").count(), 2, "{fails_at}");
+    }
+}
+
+/// A pod whose binding failed is tried again after its back-off, and another one at once that may use what it has given back.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_bound_wakes_others() {
+    let running = Running::start("Wait", pod("default-scheduler")).await;
+    running.env.sleep(Duration::from_secs(60)).await;
+    assert_eq!(running.calls().matches("PreFilter").count(), 1, "its own end does not wake it");
+    let mut second = pod("default-scheduler");
+    (second["metadata"]["name"], second["metadata"]["uid"]) = (json!("second"), json!("second"));
+    running.server.put("pods", second);
+    running.env.sleep(Duration::from_secs(1)).await;
+    assert!(running.calls().matches("PreFilter").count() > 2, "the end of the second wakes the first");
 }
 
 #[tokio::test(start_paused = true)]
