@@ -249,6 +249,7 @@ fn admission_chain(
         namespaces: plugin_registry.clone(),
         kinds: plugin_registry,
         nodes_declare_features: registry.gates.is_on("NodeDeclaredFeatures"),
+        pod_groups_have_priorities: registry.gates.is_on("WorkloadAwarePreemption"),
     };
     chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)
 }

@@ -73,11 +73,16 @@ impl Config {
             self.settings.rename_profile();
             return Ok(self);
         };
-        let file = ConfigFile::read(&path, &KUBE_SCHEDULER_CONFIGURATION)?;
-        let configuration = Configuration::read(&file.own).map_err(|errors| file.invalid(aggregate(&errors)))?;
+        let file = ConfigFile::read_all(&path, &KUBE_SCHEDULER_CONFIGURATION)?;
+        let (configuration, mut mistakes) = match Configuration::read_for(&file.own, features) {
+            Ok(configuration) => (configuration, Vec::new()),
+            Err(mistakes) => (Configuration::default(), mistakes),
+        };
+        let flags = file.completed(&self.original, &mut self.client, &mut self.serving, &mut self.settings);
+        mistakes.extend(flags);
+        let file = file.or_invalid(mistakes)?;
         file.warnings_of(Configuration::without_effect(&file.own)).for_each(|warning| tracing::warn!("{warning}"));
-        file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
-        self.settings.configuration = configuration.with_features(features);
+        self.settings.configuration = configuration;
         self.settings.rename_profile();
         Ok(self)
     }

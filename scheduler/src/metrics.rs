@@ -64,11 +64,11 @@ pub struct SchedulerMetrics {
     algorithm_seconds: Histogram,
     sli_seconds: Histograms,
     pod_attempts: Histogram,
-    scheduled_after_flush: Counters,
+    scheduled_after_flush: Counter,
     point_seconds: Histograms,
     plugin_seconds: Histograms,
-    preemption_attempts: Counters,
-    preemption_victims: Histograms,
+    preemption_attempts: Counter,
+    preemption_victims: Histogram,
     permit_wait_seconds: Histograms,
     event_seconds: Histograms,
     goroutines: Gauges,
@@ -144,7 +144,8 @@ impl SchedulerMetrics {
                 "scheduler_pod_scheduled_after_flush_total",
                 "[ALPHA] Number of pods that were successfully scheduled after being flushed from unschedulablePods due to \
                  timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
-            ),
+            )
+            .get_or_create_owned(&vec![]),
             point_seconds: histograms(
                 "scheduler_framework_extension_point_duration_seconds",
                 "[STABLE] Latency for running all plugins of a specific extension point.",
@@ -158,12 +159,14 @@ impl SchedulerMetrics {
             preemption_attempts: metrics.counters(
                 "scheduler_preemption_attempts_total",
                 "[STABLE] Total preemption attempts in the cluster till now",
-            ),
+            )
+            .get_or_create_owned(&vec![]),
             preemption_victims: histograms(
                 "scheduler_preemption_victims",
                 "[STABLE] Number of selected preemption victims",
                 VICTIMS,
-            ),
+            )
+            .get_or_create_owned(&vec![]),
             permit_wait_seconds: histograms(
                 "scheduler_permit_wait_duration_seconds",
                 "[BETA] Duration of waiting on permit.",
@@ -280,14 +283,14 @@ impl SchedulerMetrics {
 
     /// Counts a pod that no event has woken, but the time limit of unschedulable pods, and that was scheduled then.
     pub fn scheduled_after_flush(&self) {
-        self.scheduled_after_flush.get_or_create(&vec![]).inc();
+        self.scheduled_after_flush.inc();
     }
 
     /// Counts a run of the PostFilter plugins. `victims` is above zero if a node was nominated.
     pub fn preempted(&self, victims: usize) {
-        self.preemption_attempts.get_or_create(&vec![]).inc();
+        self.preemption_attempts.inc();
         if victims > 0 {
-            self.preemption_victims.get_or_create(&vec![]).observe(victims as f64);
+            self.preemption_victims.observe(victims as f64);
         }
     }
 

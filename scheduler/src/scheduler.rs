@@ -150,7 +150,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
     };
     let mut registry = scheduler_plugins::in_tree(&sources, Arc::new(DefaultBinder { client: client.clone() }));
     scheduler_scripts::register(&mut registry);
-    scheduling_policies::register(&mut registry, handle.waiting_pods);
+    scheduling_policies::register(&mut registry, handle.waiting_pods, &env.random("scheduler/policies"));
     scheduler_plugins::add_gated(&mut registry, handle.features, handle.pod_groups, handle.waiting_pods);
     register(handle, &mut registry);
     registry

@@ -38,7 +38,7 @@ use chooser::Chooser;
 use component_base::env::Env;
 use controller_manager::selection::UnknownController;
 use decision_log::DecisionLog;
-use experiments::workload::Deployment;
+use experiments::workload::{Deployment, LONGEST};
 use loads::Loads;
 use node_groups::{NodeGroups, Orders};
 use observed::Observer;
@@ -46,7 +46,6 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use replay::Onlooker;
 use serde_json::{Value, json};
-use setup::PRIORITY_CLASS;
 use stage::Stage;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,8 +58,6 @@ use world::{Change, World};
 /// Virtual time without any change after which the pods that still wait are given up: twice the time after which the
 /// scheduler tries a pod again that nothing has woken.
 const STALLED: Duration = Duration::from_secs(600);
-/// Longest run, so that a workload that never ends does end: a year.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Virtual time between two reports of progress.
 const REPORT_PERIOD: Duration = Duration::from_secs(600);
 
@@ -202,7 +199,7 @@ struct Trial<W> {
     log: Arc<DecisionLog>,
     deployments: BTreeMap<String, Deployment>,
     loads: Arc<Loads>,
-    /// When something other than a failed attempt happened last.
+    /// When something happened to a pod last, other than a failed attempt.
     last_change: Duration,
     submissions: Vec<Submission>,
     created: usize,
@@ -273,6 +270,7 @@ impl<W: World> Trial<W> {
                 self.create(&pod).await?;
                 self.observer.remember(&pod);
                 self.created += 1;
+                self.last_change = self.elapsed();
             }
             let at = self.elapsed();
             self.loads.advance(at).into_iter().for_each(|event| audience.happened(at, event));
@@ -321,7 +319,10 @@ impl<W: World> Trial<W> {
         };
         for mut event in events {
             self.log.complete(&mut event);
-            if !matches!(event, Event::AttemptFailed { .. }) {
+            // Machines that fail for ever would keep pods waiting that fit nowhere.
+            let is_progress =
+                !matches!(event, Event::AttemptFailed { .. } | Event::NodeAdded(_) | Event::NodeRemoved { .. });
+            if is_progress {
                 self.last_change = at;
             }
             audience.happened(at, event);
@@ -369,7 +370,7 @@ fn with_class(pod: &Value) -> Value {
     let mut pod = pod.clone();
     if let (Some(priority), Some(spec)) = (priority(&pod), pod["spec"].as_object_mut()) {
         spec.remove("priority");
-        spec.insert("priorityClassName".to_owned(), json!(format!("{PRIORITY_CLASS}{priority}")));
+        spec.insert("priorityClassName".to_owned(), json!(setup::priority_class(priority)));
     }
     pod
 }

@@ -106,7 +106,7 @@ const ROWS: &[Row] = &[
     configured("ImagePolicyWebhook", SAVE, image_policy_webhook),
     on("PodSecurity", SAVE, |parts| Arc::new(PodSecurity::new(&parts.configurations.pod_security))),
     off("PodNodeSelector", CREATE, |parts| Arc::new(PodNodeSelector(parts.configurations.pod_node_selector.clone()))),
-    on("Priority", WRITE, |_| Arc::new(Priority)),
+    on("Priority", WRITE, |parts| Arc::new(Priority { ranks_pod_groups: parts.pod_groups_have_priorities })),
     on("DefaultTolerationSeconds", SAVE, |parts| Arc::new(DefaultTolerationSeconds::new(parts.toleration_seconds))),
     off("PodTolerationRestriction", SAVE, |parts| Arc::new(parts.configurations.pod_tolerations.clone())),
     configured("EventRateLimit", SAVE, event_rate_limit),

@@ -27,4 +27,6 @@ pub struct PluginParts<'a> {
     pub kinds: Arc<dyn Kinds>,
     /// Whether nodes declare features: the gate NodeDeclaredFeatures.
     pub nodes_declare_features: bool,
+    /// True if the gate WorkloadAwarePreemption is on.
+    pub pod_groups_have_priorities: bool,
 }

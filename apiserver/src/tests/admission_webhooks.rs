@@ -278,6 +278,7 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
         namespaces: plugin_registry.clone(),
         kinds: plugin_registry,
         nodes_declare_features: true,
+        pod_groups_have_priorities: false,
     };
     let caller = admission::dynamic::webhooks::calling::Caller::new(
         &parts,

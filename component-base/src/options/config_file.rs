@@ -95,12 +95,22 @@ pub enum ConfigFileError {
     Invalid { path: PathBuf, message: String },
 }
 
+/// The value of a flag, and the path of the field that has it.
+#[derive(Clone, Debug, PartialEq)]
+struct FlagValue {
+    path: &'static str,
+    name: &'static str,
+    value: String,
+}
+
 /// The content of a configuration file.
 #[derive(Debug, Default, PartialEq)]
 pub struct ConfigFile {
     path: PathBuf,
-    /// Flags by name and value, in the order of the file's fields.
-    flags: Vec<(&'static str, String)>,
+    /// Flags in the order of the file's fields.
+    flags: Vec<FlagValue>,
+    /// What is wrong with the fields so far.
+    mistakes: Vec<String>,
     without_effect: Vec<&'static str>,
     gates: feature_gates::GateValues,
     /// Fields that the component reads itself, by path.
@@ -109,6 +119,11 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     pub fn read(path: &Path, kind: &FileKind) -> Result<Self, ConfigFileError> {
+        Self::read_all(path, kind)?.or_invalid(Vec::new())
+    }
+
+    /// Reads what can be read. `or_invalid` says later what is wrong, with what the component finds itself.
+    pub fn read_all(path: &Path, kind: &FileKind) -> Result<Self, ConfigFileError> {
         let bytes = fs::read(path).map_err(|source| ConfigFileError::Unreadable { path: path.to_owned(), source })?;
         let invalid = |message| ConfigFileError::Invalid { path: path.to_owned(), message };
         Ok(Self { path: path.to_owned(), ..parse(&bytes, kind).map_err(invalid)? })
@@ -125,7 +140,17 @@ impl ConfigFile {
         all.map(move |field| format!("--config: {path}: {field} is accepted, and has no effect here"))
     }
 
-    /// Returns an error about a value that the component reads itself.
+    /// Returns an error with all mistakes of the file, also those that the component has found itself.
+    pub fn or_invalid(mut self, more: Vec<String>) -> Result<Self, ConfigFileError> {
+        self.mistakes.extend(more);
+        match &self.mistakes[..] {
+            [] => Ok(self),
+            [only] => Err(self.invalid(only.clone())),
+            several => Err(self.invalid(format!("[{}]", several.join(", ")))),
+        }
+    }
+
+    /// Returns an error about the file.
     pub fn invalid(&self, message: String) -> ConfigFileError {
         ConfigFileError::Invalid { path: self.path.clone(), message }
     }
@@ -138,12 +163,32 @@ impl ConfigFile {
         serving: &mut ServingOptions,
         settings: &mut Settings,
     ) -> Result<(), ConfigFileError> {
-        let gates = command_line.check_gates(&self.gates).map_err(|message| self.invalid(message))?;
-        gates.iter().for_each(|warning| tracing::warn!("--config: {}: {warning}", self.path.display()));
+        match self.completed(command_line, client, serving, settings) {
+            mistakes if mistakes.is_empty() => Ok(()),
+            mistakes => Err(self.invalid(mistakes.join(", "))),
+        }
+    }
+
+    /// Does the same, and returns everything that is wrong.
+    pub fn completed<O: Original, Settings: Args>(
+        &self,
+        command_line: &OriginalFlags<O>,
+        client: &mut ClientOptions,
+        serving: &mut ServingOptions,
+        settings: &mut Settings,
+    ) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        match command_line.check_gates(&self.gates) {
+            Ok(gates) => {
+                gates.iter().for_each(|warning| tracing::warn!("--config: {}: {warning}", self.path.display()));
+            }
+            Err(message) => mistakes.push(message),
+        }
         let is_given = |id: &str| command_line.has(id);
-        self.apply(client, is_given)?;
-        self.apply(serving, is_given)?;
-        self.apply(settings, is_given)
+        mistakes.extend(self.set_flags(client, is_given));
+        mistakes.extend(self.set_flags(serving, is_given));
+        mistakes.extend(self.set_flags(settings, is_given));
+        mistakes
     }
 
     /// Sets the fields of a component's struct that the command line left unset.
@@ -152,19 +197,32 @@ impl ConfigFile {
         group: &mut Group,
         is_given: impl Fn(&str) -> bool,
     ) -> Result<(), ConfigFileError> {
+        match self.set_flags(group, is_given) {
+            mistakes if mistakes.is_empty() => Ok(()),
+            mistakes => Err(self.invalid(mistakes.join(", "))),
+        }
+    }
+
+    /// Sets the fields, or returns what is wrong with each of them.
+    fn set_flags<Group: Args>(&self, group: &mut Group, is_given: impl Fn(&str) -> bool) -> Vec<String> {
         // Without defaults, so that options which the file does not have stay unchanged.
         let command = Group::augment_args_for_update(Command::new("--config")).no_binary_name(true);
         let command = command.mut_args(|arg| arg.default_value(Resettable::Reset).required(false));
         let known = |name: &str| command.get_arguments().find(|arg| arg.get_long() == Some(name));
-        let wanted =
-            self.flags.iter().filter(|(name, _)| known(name).is_some_and(|arg| !is_given(arg.get_id().as_str())));
-        let arguments: Vec<String> = wanted.map(|(name, value)| format!("--{name}={value}")).collect();
+        let is_wanted = |flag: &&FlagValue| known(flag.name).is_some_and(|arg| !is_given(arg.get_id().as_str()));
+        let (mut arguments, mut mistakes) = (Vec::new(), Vec::new());
+        for flag in self.flags.iter().filter(is_wanted) {
+            let argument = format!("--{}={}", flag.name, flag.value);
+            match command.clone().try_get_matches_from([&argument]) {
+                Ok(_) => arguments.push(argument),
+                Err(error) => mistakes.push(format!("{}: {}", flag.path, without_flag(&error))),
+            }
+        }
         let matches = command.clone().try_get_matches_from(arguments);
-        let updated = matches.and_then(|matches| group.update_from_arg_matches(&matches));
-        updated.map_err(|error| {
-            let message = error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            self.invalid(message)
-        })
+        if let Err(error) = matches.and_then(|matches| group.update_from_arg_matches(&matches)) {
+            mistakes.push(first_line(&error).to_owned());
+        }
+        mistakes
     }
 }
 
@@ -180,49 +238,56 @@ fn parse(bytes: &[u8], kind: &FileKind) -> Result<ConfigFile, String> {
         return Err(format!("want {} {}, and not {api_version:?} {name:?}", kind.api_version, kind.kind));
     }
     let mut file = ConfigFile::default();
-    let mut unknown = Vec::new();
     for (name, value) in fields.iter().filter(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str())) {
-        walk(kind, name, value, &mut file, &mut unknown)?;
+        walk(kind, name, value, &mut file);
     }
-    if unknown.is_empty() { Ok(file) } else { Err(unknown.join(", ")) }
+    Ok(file)
+}
+
+fn first_line(error: &clap::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// Returns what is wrong with a value, without the name of the flag.
+fn without_flag(error: &clap::Error) -> String {
+    let line = first_line(error);
+    match line.split_once(" for '--") {
+        Some((before, after)) => format!("{before}{}", after.split_once('\'').map_or("", |(_, rest)| rest)),
+        None => line,
+    }
 }
 
 /// Visits a field of the table, or a map on the path to one.
-fn walk(
-    kind: &FileKind,
-    path: &str,
-    value: &Value,
-    file: &mut ConfigFile,
-    unknown: &mut Vec<String>,
-) -> Result<(), String> {
+fn walk(kind: &FileKind, path: &str, value: &Value, file: &mut ConfigFile) {
     let mut fields = kind.fields.iter().copied().flatten();
     if let Some(field) = fields.clone().find(|field| field.path == path) {
         match field.use_ {
             _ if value.is_null() => {}
             FieldUse::None => file.without_effect.push(field.path),
-            FieldUse::Gates => {
-                let gates = serde_json::from_value(value.clone());
-                file.gates = gates.map_err(|_| format!("{path}: want names with true or false"))?;
-            }
+            FieldUse::Gates => match serde_json::from_value(value.clone()) {
+                Ok(gates) => file.gates = gates,
+                Err(_) => file.mistakes.push(format!("{path}: want names with true or false")),
+            },
             FieldUse::Own => drop(file.own.insert(field.path, value.clone())),
-            FieldUse::Flag { name, unit, join } => {
-                let text = text_of(value, join).ok_or_else(|| format!("{path}: want a value of another form"))?;
-                file.flags.push((name, text + unit));
-            }
+            FieldUse::Flag { name, unit, join } => match text_of(value, join) {
+                // An empty text stands for the default.
+                Some(text) if text.is_empty() && value.is_string() => {}
+                Some(text) => file.flags.push(FlagValue { path: field.path, name, value: text + unit }),
+                None => file.mistakes.push(format!("{path}: want a value of another form")),
+            },
         }
-        return Ok(());
+        return;
     }
     let below = format!("{path}.");
     match value {
         Value::Null if fields.any(|field| field.path.starts_with(&below)) => {}
         Value::Object(members) if fields.any(|field| field.path.starts_with(&below)) => {
             for (name, value) in members {
-                walk(kind, &format!("{below}{name}"), value, file, unknown)?;
+                walk(kind, &format!("{below}{name}"), value, file);
             }
         }
-        _ => unknown.push(format!("unknown field {path:?}")),
+        _ => file.mistakes.push(format!("unknown field {path:?}")),
     }
-    Ok(())
 }
 
 /// Returns a value as a command line writes it.
@@ -272,7 +337,9 @@ mod tests {
     }
 
     fn read(fields: &str) -> Result<ConfigFile, String> {
-        parse(format!("apiVersion: thing.config.k8s.io/v1\nkind: ThingConfiguration\n{fields}").as_bytes(), &KIND)
+        let text = format!("apiVersion: thing.config.k8s.io/v1\nkind: ThingConfiguration\n{fields}");
+        let file = parse(text.as_bytes(), &KIND)?.or_invalid(Vec::new());
+        file.map_err(|error| error.to_string().trim_start_matches("--config: : ").to_owned())
     }
 
     #[test]
@@ -343,18 +410,19 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_in_a_line() {
         for (fields, expected) in [
-            ("maxPod: 7\nserver: {zone: a}\n", r#"unknown field "maxPod", unknown field "server.zone""#),
+            ("maxPod: 7\nserver: {zone: a}\n", r#"[unknown field "maxPod", unknown field "server.zone"]"#),
             ("server: a\n", r#"unknown field "server""#),
             ("maxPods: {a: [1]}\n", "maxPods: want a value of another form"),
             ("featureGates: {WatchList: perhaps}\n", "featureGates: want names with true or false"),
+            ("maxPods: [{}]\nmaxPod: 7\n", r#"[unknown field "maxPod", maxPods: want a value of another form]"#),
         ] {
             assert_eq!(read(fields).unwrap_err(), expected, "{fields}");
         }
         assert!(read("maxPods: 1\nmaxPods: 2\n").unwrap_err().contains("maxPods"));
         let other = parse(b"apiVersion: v1\nkind: Pod\n", &KIND).unwrap_err();
         assert_eq!(other, r#"want thing.config.k8s.io/v1 ThingConfiguration, and not "v1" "Pod""#);
-        let wrong = read("maxPods: many\n").unwrap();
+        let wrong = read("maxPods: many\nserver: {zones: ''}\n").unwrap();
         let error = wrong.apply(&mut Thing::parse_from(["thing"]), |_| false).unwrap_err().to_string();
-        assert!(error.starts_with("--config: : invalid value 'many' for '--max-pods"), "{error}");
+        assert_eq!(error, "--config: : maxPods: invalid value 'many': invalid digit found in string");
     }
 }

@@ -241,9 +241,12 @@ fn fits_system(pod: &Pod, spec: &PodSpec) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// True for a vendor's resource, and false for one that Kubernetes defines.
+/// Prefix of the resources that stand for the devices of a DeviceClass.
+const OF_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+/// True for a vendor's resource or a class of devices, and false for another one that Kubernetes defines.
 fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/")
+    name.starts_with(OF_DEVICE_CLASS) || (name.contains('/') && !name.contains("kubernetes.io/"))
 }
 
 fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {

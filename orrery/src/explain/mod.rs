@@ -127,6 +127,8 @@ pub enum ExplainError {
     NotKept(String, u32, String),
     #[error("the snapshot of the attempt does not have the node {0:?}")]
     NoNode(String),
+    #[error("the reference evaluator does not agree in {0} places")]
+    Disagrees(usize),
     #[error("the scheduler's answer: {0}")]
     Answer(serde_json::Error),
     #[error("standard output: {0}")]
@@ -190,7 +192,10 @@ async fn explain_pod(options: PodOptions, env: &Env) -> Result<(), ExplainError>
             print!("{}", page::of(&explanation, &view));
         }
     }
-    Ok(())
+    match explanation.verification.map_or(0, |verification| verification.differences.len()) {
+        0 => Ok(()),
+        differences => Err(ExplainError::Disagrees(differences)),
+    }
 }
 
 /// Returns true for a terminal, unless the user wants no colours. See no-color.org.

@@ -39,11 +39,8 @@ pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<Str
     let mut errors: Vec<String> = unknown.collect();
     let own: BTreeMap<&'static str, Value> =
         OWN_FIELDS.iter().filter_map(|name| Some((*name, fields.get(*name)?.clone()))).collect();
-    match Configuration::read(&own) {
-        Ok(configuration) if errors.is_empty() => {
-            settings.configuration = configuration.with_features(features);
-            Ok(settings)
-        }
+    match Configuration::read_for(&own, features) {
+        Ok(configuration) if errors.is_empty() => Ok(scheduler::Settings { configuration, ..settings }),
         Ok(_) => Err(errors),
         Err(more) => {
             errors.extend(more);

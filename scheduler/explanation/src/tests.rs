@@ -149,8 +149,8 @@ fn what_if_runs_the_cycle_again() {
     let mut cluster = cluster();
     let attempt = attempt(&mut cluster, pod("web", "400m", json!({})), false);
     let ask = |changes: &str| match what_if::parse(changes).and_then(|c| what_if(&attempt, &cluster.snapshot, &c)) {
-        Ok(explanation) if explanation.choice.node.is_empty() => explanation.attempt.message,
-        Ok(explanation) => format!("{} before, {} then", explanation.node_before, explanation.choice.node),
+        Ok((_, explanation)) if explanation.choice.node.is_empty() => explanation.attempt.message,
+        Ok((_, explanation)) => format!("{} before, {} then", explanation.node_before, explanation.choice.node),
         Err(error) => error.to_string(),
     };
     for (changes, expected) in [
@@ -170,6 +170,12 @@ fn what_if_runs_the_cycle_again() {
         assert!(ask(changes).starts_with(expected), "{changes}: {}", ask(changes));
     }
     assert!(ask("without=Nothing").starts_with("without=Nothing: the profile does not have this plugin; it has "));
+    // The reference evaluator is asked about the changed profile.
+    for changes in ["without=TaintToleration", "weight=ImageLocality:9", "node=n3"] {
+        let (changed, explanation) = what_if(&attempt, &cluster.snapshot, &what_if::parse(changes).unwrap()).unwrap();
+        let verified = verify(&changed, &cluster.snapshot, &explanation);
+        assert_eq!((verified.unknown, verified.differences), (vec![], vec![]), "{changes}");
+    }
 }
 
 #[test]

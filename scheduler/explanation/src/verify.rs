@@ -17,14 +17,16 @@ const MAX_DIFFERENCES: usize = 20;
 /// Compares an explanation of an attempt with what the reference evaluator says about its snapshot.
 pub fn verify(attempt: &Attempt, snapshot: &Snapshot, explanation: &Explanation) -> Verification {
     let settings = settings(&attempt.profile);
-    let unknown = unknown(attempt, &settings, explanation);
+    let unknown = unknown(attempt, &settings, snapshot, explanation);
     if !unknown.is_empty() {
         return Verification { unknown, ..Verification::default() };
     }
     let (cluster, pod) = (cluster(snapshot), &*attempt.pod.pod);
     let (mut differences, mut compared) = (Vec::new(), 0);
     let verdicts = cluster.evaluate(pod, &settings).verdicts;
-    for node in &explanation.nodes {
+    // Of a what-if with one candidate, only that is compared.
+    let is_candidate = |node: &&NodeVerdict| explanation.only_candidate().is_none_or(|only| only == node.name);
+    for node in explanation.nodes.iter().filter(is_candidate) {
         let Some(theirs) = verdicts.get(&node.name) else { continue };
         compared += 1;
         let ours = first_rejection(node);
@@ -72,7 +74,7 @@ fn settings(profile: &Profile) -> Settings {
 }
 
 /// Returns the parts of an attempt that the evaluator does not know.
-fn unknown(attempt: &Attempt, settings: &Settings, explanation: &Explanation) -> Vec<String> {
+fn unknown(attempt: &Attempt, settings: &Settings, snapshot: &Snapshot, explanation: &Explanation) -> Vec<String> {
     let spec = attempt.pod.spec();
     let mut unknown: Vec<String> =
         settings.unknown().into_iter().map(|plugin| format!("the plugin {plugin}")).collect();
@@ -84,6 +86,9 @@ fn unknown(attempt: &Attempt, settings: &Settings, explanation: &Explanation) ->
     };
     note(spec.volumes.iter().flatten().any(is_storage), "volumes with storage");
     note(spec.resource_claims.iter().flatten().next().is_some(), "resource claims");
+    let is_of_node = |resource: &str| snapshot.nodes().iter().any(|node| node.allocatable.get(resource) > 0);
+    note(attempt.pod.requests.scalar.keys().any(|name| !is_of_node(name)), "resources of device classes");
+    note(explanation.has_extenders(), "extenders");
     let owned = attempt.pod.pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
     let spreads = spec.topology_spread_constraints.iter().flatten().next().is_some();
     note(owned && !spreads, "default spreading of a workload's pods");

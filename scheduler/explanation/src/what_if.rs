@@ -79,8 +79,13 @@ pub fn parse(text: &str) -> Result<Vec<Change>, WhatIfError> {
     text.split([',', '|']).filter(|part| !part.is_empty()).map(str::parse).collect()
 }
 
-/// Runs the cycle of an attempt again with these changes, and explains it.
-pub fn what_if(attempt: &Attempt, snapshot: &Snapshot, changes: &[Change]) -> Result<Explanation, WhatIfError> {
+/// Runs the cycle of an attempt again with these changes. Returns what would have been tried, and explains it. Extenders are not
+/// asked again, which the explanation says.
+pub fn what_if(
+    attempt: &Attempt,
+    snapshot: &Snapshot,
+    changes: &[Change],
+) -> Result<(Attempt, Explanation), WhatIfError> {
     let mut profile = (*attempt.profile).clone();
     changes.iter().try_for_each(|change| apply(change, &mut profile, snapshot))?;
     let (mut state, pod) = (CycleState::default(), &attempt.pod);
@@ -106,11 +111,14 @@ pub fn what_if(attempt: &Attempt, snapshot: &Snapshot, changes: &[Change]) -> Re
         outcome: keep_draw(attempt, outcome, snapshot),
         end: Mutex::default(),
     };
-    Ok(Explanation {
-        what_if: changes.iter().map(ToString::to_string).collect(),
+    let had_extenders = explain(attempt, snapshot).has_extenders();
+    let without_extenders = had_extenders.then(|| "without=the extenders".to_owned());
+    let explanation = Explanation {
+        what_if: changes.iter().map(ToString::to_string).chain(without_extenders).collect(),
         node_before: attempt.node().unwrap_or_default().to_owned(),
         ..explain(&changed, snapshot)
-    })
+    };
+    Ok((changed, explanation))
 }
 
 /// Takes the node of then, if it is still among the best. Another draw is no effect of the changes.

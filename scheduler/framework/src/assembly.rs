@@ -41,6 +41,11 @@ pub fn assemble(configuration: &ProfileConfiguration, registry: &Registry) -> Re
         ..Profile::default()
     };
     let scores = order.of(Point::Score, |points| &points.score);
+    for plugin in &scores {
+        let runs = profile.pre_score.iter().any(|one| one.name() == plugin.name());
+        let points = made.get(plugin.name()).filter(|points| points.scores_after_pre_score && !runs);
+        profile.pre_score.extend(points.and_then(|points| points.pre_score.clone()));
+    }
     let mut sorts = order.of(Point::QueueSort, |points| &points.queue_sort);
     // A file names no plugins for these points alone.
     profile.sign = order.of_multi_point(|points| &points.sign);

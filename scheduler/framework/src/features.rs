@@ -15,6 +15,8 @@ pub const OPPORTUNISTIC_BATCHING: &str = "OpportunisticBatching";
 pub const NODE_DECLARED_FEATURES: &str = "NodeDeclaredFeatures";
 /// Taints of DeviceTaintRules count beside those of slices.
 pub const DRA_DEVICE_TAINT_RULES: &str = "DRADeviceTaintRules";
+/// VolumeBinding scores nodes by the use of their storage.
+pub const STORAGE_CAPACITY_SCORING: &str = "StorageCapacityScoring";
 pub const SCHEDULER_ASYNC_PREEMPTION: &str = "SchedulerAsyncPreemption";
 
 /// Plugins that a profile has by default while a gate is on, with the gate.

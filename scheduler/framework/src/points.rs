@@ -21,6 +21,8 @@ pub struct Points {
     pub post_filter: Option<Arc<dyn PostFilter>>,
     pub pre_score: Option<Arc<dyn PreScore>>,
     pub score: Option<Arc<dyn Score>>,
+    /// True if Score reads what PreScore has left. Then the plugin runs at PreScore wherever it scores.
+    pub scores_after_pre_score: bool,
     pub reserve: Option<Arc<dyn Reserve>>,
     pub permit: Option<Arc<dyn Permit>>,
     pub pre_bind: Option<Arc<dyn PreBind>>,
@@ -44,6 +46,7 @@ impl Points {
             post_filter: None,
             pre_score: None,
             score: None,
+            scores_after_pre_score: false,
             reserve: None,
             permit: None,
             pre_bind: None,
@@ -78,6 +81,11 @@ impl Points {
 
     pub fn pre_score<P: PreScore + 'static>(self, plugin: &Arc<P>) -> Self {
         Self { pre_score: Some(plugin.clone()), ..self }
+    }
+
+    /// Scores by what PreScore leaves, also in a profile that names the plugin at Score alone.
+    pub fn score_after_pre_score<P: PreScore + Score + 'static>(self, plugin: &Arc<P>) -> Self {
+        Self { scores_after_pre_score: true, ..self.pre_score(plugin).score(plugin) }
     }
 
     pub fn score<P: Score + 'static>(self, plugin: &Arc<P>) -> Self {

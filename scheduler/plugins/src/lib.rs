@@ -148,7 +148,13 @@ fn add_stateful(registry: &mut Registry, sources: &Sources) {
     let volumes = sources.volumes.clone();
     registry.add("VolumeBinding", move |args| {
         let plugin = VolumeBinding { args: args::of(args)?, ..volumes.clone() };
-        made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p).sign(p))
+        // Without a shape, which needs a gate, there is nothing to score.
+        match plugin.args.shape {
+            Some(_) => made(plugin, |p, points| {
+                points.pre_filter(p).filter(p).pre_score(p).score(p).reserve(p).pre_bind(p).sign(p)
+            }),
+            None => made(plugin, |p, points| points.pre_filter(p).filter(p).reserve(p).pre_bind(p).sign(p)),
+        }
     });
     let storage = sources.volumes.sources.storage.clone();
     registry.add("VolumeRestrictions", move |_| {

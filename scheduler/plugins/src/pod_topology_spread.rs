@@ -456,6 +456,9 @@ impl PreScore for PodTopologySpread {
     }
 }
 
+/// Number of different scores up to which a table of their normalized values is worth while.
+const FEW_SCORES: i64 = 64;
+
 /// Returns the items of the nodes that get points.
 fn only_counted<'a, T>(counted: &'a Option<Vec<bool>>, items: &'a [T]) -> impl Iterator<Item = &'a T> {
     let is_counted = |at: usize| counted.as_ref().is_none_or(|counted| counted[at]);
@@ -541,13 +544,18 @@ impl Score for PodTopologySpread {
         let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
         let bounds = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
         let (least, most) = only_counted(counted, scores).fold((i64::MAX, i64::MIN), bounds);
-        let mut recent = Recent::default();
+        let normalized = |score: i64| match most {
+            0 => MAX_NODE_SCORE,
+            most => MAX_NODE_SCORE * (most + least - score) / most,
+        };
+        if counted.is_none() && most.checked_sub(least).is_some_and(|range| range < FEW_SCORES) {
+            // Few values for many nodes: each is divided once.
+            let by_score: Vec<i64> = (least..=most).map(normalized).collect();
+            scores.iter_mut().for_each(|score| *score = by_score[(*score - least) as usize]);
+            return;
+        }
         for (at, score) in scores.iter_mut().enumerate() {
-            *score = match counted.as_ref().is_none_or(|counted| counted[at]) {
-                false => 0,
-                true if most == 0 => MAX_NODE_SCORE,
-                true => recent.of(*score, |score| MAX_NODE_SCORE * (most + least - score) / most),
-            };
+            *score = if counted.as_ref().is_none_or(|counted| counted[at]) { normalized(*score) } else { 0 };
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A cluster whose profile has one policy, for tests. Pods are assumed as the scheduler does, and not bound.
 
 use crate::register;
+use component_base::rng::Random;
 use component_helpers::gpu_sharing::{GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL};
 use proto::kinds::api::core::v1::Node;
 use scheduler_plugins::fixture::{Objects, TestCluster, registry};
@@ -51,6 +52,15 @@ impl Nodes {
 
     /// Returns a cluster with these plugins. Kubernetes' own do not score.
     pub fn cluster_of(&self, plugins: &[(&str, Value)]) -> Cluster {
+        self.cluster_with(plugins, plugins)
+    }
+
+    /// Returns a cluster that names the plugin at Score alone.
+    pub fn cluster_at_score(&self, plugin: &str, args: &Value) -> Cluster {
+        self.cluster_with(&[], &[(plugin, args.clone())])
+    }
+
+    fn cluster_with(&self, multi_point: &[(&str, Value)], plugins: &[(&str, Value)]) -> Cluster {
         let enabled = |names: Vec<&str>| names.iter().map(|name| json!({"name": name})).collect::<Value>();
         let names: Vec<&str> = plugins.iter().map(|(name, _)| *name).collect();
         let scoring = names.iter().copied().filter(|name| *name != "GpuShare").collect();
@@ -58,7 +68,7 @@ impl Nodes {
         let profile = json!({
             "schedulerName": "default-scheduler",
             "plugins": {
-                "multiPoint": {"enabled": enabled(names)},
+                "multiPoint": {"enabled": enabled(multi_point.iter().map(|(name, _)| *name).collect())},
                 "score": {"disabled": [{"name": "*"}], "enabled": enabled(scoring)},
             },
             "pluginConfig": config,
@@ -67,7 +77,7 @@ impl Nodes {
         let configuration = ProfileConfiguration::read("profiles[0]", &profile, &mut errors);
         assert_eq!(errors, [""; 0]);
         let mut registry = registry(Objects::default());
-        register(&mut registry, &WaitingPods::default());
+        register(&mut registry, &WaitingPods::default(), &Random::from_seed(1, "policies"));
         let profile = assemble(&configuration, &registry).unwrap();
         Cluster { inner: TestCluster::with(profile, self.0.iter().cloned()), placed: BTreeMap::new() }
     }

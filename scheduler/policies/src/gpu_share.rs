@@ -39,18 +39,18 @@ enum Choice {
     Loosest,
     /// Those with the lowest places.
     First,
-    /// Any, by a hash of the pod's uid.
+    /// Any, by a hash of the pod's name.
     Random,
 }
 
 impl Choice {
-    fn places(self, need: &GpuNeed, left: &[i64], pod: &PodInfo) -> Option<Vec<usize>> {
+    fn places(self, need: &GpuNeed, left: &[i64], pod: &PodInfo, drawn: u64) -> Option<Vec<usize>> {
         let mut places: Vec<usize> = need.fitting(left).collect();
         match self {
             Self::Tightest => return need.tightest(left),
             Self::Loosest => places.sort_by_key(|place| (-left[*place], *place)),
             Self::First => {}
-            Self::Random => places.sort_by_key(|place| hash(0, &[pod.uid(), &place.to_string()])),
+            Self::Random => places.sort_by_key(|place| hash(drawn, &[&pod.key, &place.to_string()])),
         }
         need.first_of(places)
     }
@@ -59,6 +59,8 @@ impl Choice {
 pub struct GpuShare {
     pub args: GpuShareArgs,
     pub ledger: Arc<Ledger>,
+    /// The seed that the scheduler has drawn.
+    pub drawn: u64,
 }
 
 /// What a cycle keeps about a pod with GPUs.
@@ -115,7 +117,7 @@ impl GpuShare {
         let gpus: Arc<NodeGpus> = self.ledger.gpus(node);
         match state.read::<Gradient>(fgd::NAME) {
             Some(gradient) => gradient.step(fgd::cpu_left(node), &gpus).map(|step| step.places),
-            None => self.args.gpu.places(need, &gpus.left, pod),
+            None => self.args.gpu.places(need, &gpus.left, pod, self.drawn),
         }
     }
 }

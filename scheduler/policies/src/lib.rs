@@ -24,6 +24,7 @@ mod gang;
 #[cfg(test)]
 mod fixture;
 
+use component_base::rng::Random;
 use fgd::Fgd;
 use finish_time_fairness::FinishTimeFairness;
 use first_fit::FirstFit;
@@ -42,9 +43,10 @@ use vector_packing::{Rule, VectorPacking};
 ///
 /// Deviation: a configuration may name policies of research papers, from `Random` to `FGD`, and `GpuShare`, which writes an
 /// annotation with the binding of a pod. Kubernetes' scheduler knows no such plugins.
-pub fn register(registry: &mut Registry, waiting_pods: &WaitingPods) {
-    registry.add("Random", |args| {
-        let plugin = Arc::new(RandomNode { args: read(args)? });
+pub fn register(registry: &mut Registry, waiting_pods: &WaitingPods, random: &Random) {
+    let drawn = random.u64();
+    registry.add("Random", move |args| {
+        let plugin = Arc::new(RandomNode { args: read(args)?, drawn });
         Ok(Points::of(&plugin).score(&plugin))
     });
     registry.add("FirstFit", |args| {
@@ -55,13 +57,13 @@ pub fn register(registry: &mut Registry, waiting_pods: &WaitingPods) {
     for rule in [Rule::BestFit, Rule::DotProduct, Rule::Tetris] {
         registry.add(rule.name(), move |args| {
             let plugin = Arc::new(VectorPacking { rule, args: read(args)? });
-            Ok(Points::of(&plugin).pre_score(&plugin).score(&plugin))
+            Ok(Points::of(&plugin).score_after_pre_score(&plugin))
         });
     }
     let ledger = Arc::new(Ledger::default());
     let shared = ledger.clone();
     registry.add(gpu_share::NAME, move |args| {
-        let plugin = Arc::new(GpuShare { args: read(args)?, ledger: shared.clone() });
+        let plugin = Arc::new(GpuShare { args: read(args)?, ledger: shared.clone(), drawn });
         Ok(Points::of(&plugin).pre_filter(&plugin).filter(&plugin).reserve(&plugin))
     });
     registry.add(fgd::NAME, move |args| {

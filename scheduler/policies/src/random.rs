@@ -1,11 +1,11 @@
 //! `Random` gives each node on which a pod fits the same chance. It is the least that a policy has to be better than.
 //!
 //! ```text
-//! score(pod, node) = hash(seed, uid of the pod, name of the node)
+//! score(pod, node) = hash(seed, name of the pod, name of the node)
 //! ```
 //!
-//! A hash in place of a random stream keeps the cycle pure: the same pod and nodes give the same decision. A simulation draws
-//! the uids by its seed.
+//! A hash in place of a random stream keeps the cycle pure: the same pod and nodes give the same decision. The scheduler draws the
+//! seed when it starts, so that a simulation has other choices under each of its seeds, and the same in both depths.
 
 use crate::best_first::best_first;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
@@ -17,12 +17,14 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RandomArgs {
-    /// Another seed makes other choices for the same uids.
+    /// Another seed makes other choices for the same pods.
     seed: u64,
 }
 
 pub struct RandomNode {
     pub args: RandomArgs,
+    /// The seed that the scheduler has drawn.
+    pub drawn: u64,
 }
 
 impl Plugin for RandomNode {
@@ -33,7 +35,7 @@ impl Plugin for RandomNode {
 
 impl Score for RandomNode {
     fn score(&self, _: &CycleState, pod: &PodInfo, node: &NodeInfo, _: &Snapshot) -> i64 {
-        hash(self.args.seed, &[pod.uid(), node.name()])
+        hash(self.args.seed ^ self.drawn, &[&pod.key, node.name()])
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

@@ -143,6 +143,10 @@ mod tests {
         assert_eq!(scores("BestFit"), [("small", 100), ("square", 0), ("tall", 49)]);
         assert_eq!(scores("DotProduct"), [("small", 100), ("square", 0), ("tall", 33)]);
         assert_eq!(scores("Tetris"), [("small", 100), ("square", 0), ("tall", 33)]);
+        for plugin in ["BestFit", "DotProduct", "Tetris"] {
+            let at_score = nodes.cluster_at_score(plugin, &resources).scores("2", "4Gi");
+            assert_eq!(at_score, scores(plugin), "a profile may name {plugin} at Score alone");
+        }
     }
 
     /// Nodes of 8 CPUs and 8 GiB. On `cpu` 2 CPUs are left and all memory, on `memory` all CPUs and 2 GiB, on `both` 5 and

@@ -58,6 +58,9 @@ pub fn message(shown: &str, error: &LuaError) -> String {
 fn first_line(error: &LuaError) -> String {
     let text = match error {
         LuaError::RuntimeError(message) if message == WITHOUT_TEXT => OUT_OF_MEMORY.to_owned(),
+        LuaError::RuntimeError(message) if let Some(kind) = raised_kind(message) => {
+            format!("raised a {kind}, and not a text")
+        }
         LuaError::SyntaxError { message, .. } | LuaError::RuntimeError(message) => message.clone(),
         LuaError::MemoryError(_) => OUT_OF_MEMORY.to_owned(),
         LuaError::CallbackError { cause, .. } | LuaError::WithContext { cause, .. } => first_line(cause),
@@ -65,6 +68,12 @@ fn first_line(error: &LuaError) -> String {
     };
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("runtime error: ").unwrap_or(line).to_owned()
+}
+
+/// Returns the type of a raised value that is no text. Its text would be its address, which no two runs share.
+fn raised_kind(message: &str) -> Option<&str> {
+    let (kind, _) = message.split_once(": 0x")?;
+    ["table", "function", "thread", "buffer", "userdata", "vector"].contains(&kind).then_some(kind)
 }
 
 /// Splits `script:3: what` into the line and the rest.

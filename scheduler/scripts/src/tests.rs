@@ -97,6 +97,9 @@ fn a_call_that_fails_names_the_line() {
         ("5", "p.luau: filter returned a number, and not a boolean or a reason"),
         ("pod", "p.luau: filter returned a table, and not a boolean or a reason"),
         ("error('no')", "p.luau:2: no"),
+        ("error({})", "p.luau: raised a table, and not a text"),
+        ("error(pod)", "p.luau: raised a table, and not a text"),
+        ("error(print)", "p.luau: raised nothing"),
         ("tostring(pod)", "p.luau:2: a table has no text"),
         ("string.format('%s', pod)", "p.luau:2: a table has no text"),
         ("string.rep('x', 1000000)", "p.luau: took more memory than it may"),
@@ -126,6 +129,11 @@ fn a_call_that_fails_names_the_line() {
         // The next call has a budget of its own.
         check(statement, machine.filter(&a_pod(), &one_node()), expected);
     }
+    // The error of the next call is its own.
+    let script = "function filter(pod, node) if pod.name == 'web-2' then local s = 'x' while true do s = s .. s end end error('oops') end";
+    let mut full = machine(script);
+    check("doubled", full.filter(&a_pod(), &one_node()), "p.luau: took more memory than it may");
+    check("after", full.filter(&info(pod("plain", "1", json!({}))), &one_node()), "p.luau:1: oops");
     assert_eq!(wrong, [""; 0]);
 }
 

@@ -17,6 +17,7 @@ use axum::routing::get;
 use component_base::env::Env;
 use component_base::metrics::TEXT_FORMAT;
 use http::{Response, StatusCode, header};
+use scheduler_explanation::attempt::Attempt;
 use scheduler_explanation::document::{AttemptList, Explanation};
 use scheduler_explanation::export::{self, Format, MAX_ROWS};
 use scheduler_explanation::{Recorder, explain, rows, verify, what_if};
@@ -151,14 +152,18 @@ fn explanation(recorder: &Recorder, id: u64, asked: &Parameters) -> Result<Expla
     let (attempt, snapshot) = recorder.get(id).ok_or_else(missing)?;
     let bad = |error: what_if::WhatIfError| refuse(StatusCode::BAD_REQUEST, error);
     let changes = what_if::parse(&asked.what_if).map_err(bad)?;
-    let mut explanation = match changes.is_empty() {
-        true => explain::explain(&attempt, &snapshot),
-        false => what_if::what_if(&attempt, &snapshot, &changes).map_err(bad)?,
+    let verified = |attempt: &Attempt, explanation: Explanation| match asked.verify {
+        true => {
+            let verification = Some(verify::verify(attempt, &snapshot, &explanation));
+            Explanation { verification, ..explanation }
+        }
+        false => explanation,
     };
-    if asked.verify {
-        explanation.verification = Some(verify::verify(&attempt, &snapshot, &explanation));
+    if changes.is_empty() {
+        return Ok(verified(&attempt, explain::explain(&attempt, &snapshot)));
     }
-    Ok(explanation)
+    let (changed, explanation) = what_if::what_if(&attempt, &snapshot, &changes).map_err(bad)?;
+    Ok(verified(&changed, explanation))
 }
 
 async fn export(

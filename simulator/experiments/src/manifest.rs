@@ -25,6 +25,9 @@ pub struct Manifest {
     pub repeatable: bool,
     /// Hash of nodes, pods, faults and times: equal for all policies of a setting and a seed.
     pub inputs: String,
+    /// Hash of what the study says of the setting: equal for all its seeds.
+    #[serde(default)]
+    pub definition: String,
     /// Hash of the policy's configuration.
     pub configuration: String,
     /// Hashes of the written files by name.
@@ -47,18 +50,31 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
         all.update(Record::new(arrival.at, Event::from(arrival)).line());
         all.update(serde_json::to_vec(&arrival.pod).expect("a pod is plain data"));
     }
-    let rest = json!({
-        "seed": cell.seed,
+    let mut rest = of_run(study, cell);
+    rest["seed"] = cell.seed.into();
+    rest["nodeGroups"] = json!(cell.cluster.node_groups);
+    rest["deployments"] = json!(cell.workload.deployments);
+    all.update(rest.to_string());
+    hexadecimal(all)
+}
+
+/// Returns what decides a run beside its nodes, pods and policy.
+fn of_run(study: &Study, cell: &Cell<'_>) -> Value {
+    json!({
         "faults": cell.faults,
         "depth": study.depth,
         "controllers": study.controllers,
         "until": study.until,
-        "nodeGroups": cell.cluster.node_groups,
-        "deployments": cell.workload.deployments,
         "sampleEvery": study.sample_every,
-    });
-    all.update(rest.to_string());
-    hexadecimal(all)
+    })
+}
+
+/// Returns the hash of what a study says of a cell's setting, whatever the seed draws of it.
+fn definition(study: &Study, cell: &Cell<'_>) -> String {
+    let mut all = of_run(study, cell);
+    all["cluster"] = json!(cell.cluster);
+    all["workload"] = json!(cell.workload);
+    hash(all.to_string().as_bytes())
 }
 
 impl Manifest {
@@ -72,6 +88,7 @@ impl Manifest {
             version: version.to_owned(),
             repeatable: true,
             inputs,
+            definition: definition(study, cell),
             configuration: hash(configuration.unwrap_or(&Value::Null).to_string().as_bytes()),
             files: BTreeMap::new(),
         }

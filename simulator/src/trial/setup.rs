@@ -4,6 +4,7 @@ use super::decision_log::Detail;
 use super::gangs;
 use component_base::options;
 use experiments::workload::Deployment;
+use experiments::workload::priority::SYSTEM_PRIORITIES;
 use kubelet_sim::machines::failure_model::FailureModel;
 use kubelet_sim::template::NodeTemplate;
 use scheduler::Settings;
@@ -11,8 +12,16 @@ use scheduler::framework::Features;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Prefix of the priority classes that are made for the priorities of pods.
-pub const PRIORITY_CLASS: &str = "priority-";
+/// Returns the priority class of pods with a priority. Every cluster has those of the system; the others are made.
+pub fn priority_class(priority: i64) -> String {
+    let of_system = SYSTEM_PRIORITIES.iter().find(|(_, of_system)| i64::from(*of_system) == priority);
+    of_system.map_or_else(|| format!("priority-{priority}"), |(name, _)| (*name).to_owned())
+}
+
+/// Returns true for the priority of a class that every cluster has.
+pub fn is_of_system(priority: i64) -> bool {
+    SYSTEM_PRIORITIES.iter().any(|(_, of_system)| i64::from(*of_system) == priority)
+}
 
 /// Validity of the leases of machines that cannot fail; they are renewed at a quarter of it. Without failures a heartbeat tells
 /// nothing, and the heartbeats of thousands of nodes would be most of a run's requests.
@@ -162,14 +171,22 @@ impl Setup {
         settings
     }
 
+    /// Returns the thresholds below which nodes evict pods. What a machine has and does not reserve is for pods, but where disks get
+    /// full, a part of them is kept free, as kubelets do.
+    fn eviction_hard(&self) -> Vec<(String, String)> {
+        let mut thresholds = kubelet_sim::Settings::default().eviction_hard;
+        let disks_fill = self.failures.iter().any(|model| model.failure.disk_fill > 0.0);
+        thresholds.retain(|(signal, _)| disks_fill && signal.ends_with("fs.available"));
+        thresholds
+    }
+
     pub(super) fn nodes(&self) -> kubelet_sim::Settings {
         let mut settings = kubelet_sim::Settings {
             templates: self.templates.clone(),
             // Without templates there are none, until nodes of groups join.
             nodes: 0,
             failure_models: self.failures.clone(),
-            // What a machine has and does not reserve is for pods.
-            eviction_hard: Vec::new(),
+            eviction_hard: self.eviction_hard(),
             ..kubelet_sim::Settings::default()
         };
         if !self.keeps_events {

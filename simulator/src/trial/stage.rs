@@ -7,7 +7,7 @@ use super::pod_state::PodState;
 use super::stored::Stored;
 use super::transit::{Transit, delayed};
 use super::world::{Change, World};
-use super::{Setup, with_class};
+use super::{Setup, setup, with_class};
 use crate::keys;
 use crate::part::Part;
 use apiserver::config::{Config, StoreKind};
@@ -164,8 +164,8 @@ impl Stage {
             ));
         }
         self.failure()?;
-        for priority in priorities {
-            let name = format!("{}{priority}", super::PRIORITY_CLASS);
+        for priority in priorities.iter().filter(|priority| !setup::is_of_system(**priority)) {
+            let name = setup::priority_class(*priority);
             let class = json!({"metadata": {"name": name}, "value": priority});
             let class = PriorityClass::decode_value(class).map_err(|error| error.to_string())?;
             let created = self.admin.api::<PriorityClass>("").create(&class).await;
@@ -205,7 +205,7 @@ impl Stage {
         let mut ready = 0;
         for node in &nodes.entries {
             let node = read(&node.key, &node.value)?;
-            ready += usize::from(node.is_ready() && !node.has_taints());
+            ready += usize::from(node.is_ready() && !node.is_held_back());
         }
         Ok(ready)
     }

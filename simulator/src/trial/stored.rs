@@ -25,12 +25,22 @@ pub struct Metadata {
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
     pub node_name: Option<String>,
-    /// Taints of a node. Only their number counts.
+    /// Taints of a node.
     taints: Vec<Taint>,
 }
 
-#[derive(Deserialize)]
-struct Taint {}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Taint {
+    key: String,
+}
+
+/// Taints of nodes that pods may not use yet. Controllers take them away.
+const OF_NEW_NODES: [&str; 3] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+];
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -63,8 +73,8 @@ impl Stored {
         self.condition("Ready", "True").is_some()
     }
 
-    /// Returns true for a node that keeps pods away.
-    pub fn has_taints(&self) -> bool {
-        !self.spec.taints.is_empty()
+    /// Returns true for a node that pods may not use yet. Taints of its own do not count.
+    pub fn is_held_back(&self) -> bool {
+        self.spec.taints.iter().any(|taint| OF_NEW_NODES.contains(&taint.key.as_str()))
     }
 }

@@ -172,6 +172,49 @@ fn pods_of_every_namespace_run() {
     }
 }
 
+/// The second pod comes long after the first has finished, and nothing else happens.
+#[test]
+fn pods_that_come_late_run() {
+    for depth in [Depth::Full, Depth::Scheduler] {
+        let setup = Setup { depth, templates: vec![template("a", "4")], ..Setup::default() };
+        let placed = placements(setup, vec![submission("one", 0, "1", 0), submission("two", 5000, "1", 0)]);
+        assert!(placed.iter().any(|line| line.contains("PodFinished") && line.contains("default/two")), "{placed:#?}");
+    }
+}
+
+/// As in the lists of a real cluster: a node with a taint of its own, and a pod of the system.
+#[test]
+fn nodes_with_taints_and_pods_of_the_system_run() {
+    let taint = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
+    let capacity = json!({"cpu": "4", "memory": "8Gi", "pods": 10});
+    let node = json!({"name": "control", "nodeName": "control", "capacity": capacity, "taints": taint});
+    for depth in [Depth::Full, Depth::Scheduler] {
+        let templates = vec![NodeTemplate::read(&node).unwrap(), template("a", "4")];
+        let mut pods = vec![submission("dns", 0, "1", 2_000_000_000), submission("web", 0, "1", 0)];
+        pods[0].pod["spec"]["tolerations"] = taint_tolerated();
+        pods[0].pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": "control"});
+        let placed = placements(Setup { depth, templates, ..Setup::default() }, pods);
+        let bound = |pod: &str, node: &str| placed.iter().any(|line| line.contains(pod) && line.contains(node));
+        assert!(bound("default/dns", "\"control\"") && bound("default/web", "\"a\""), "{depth:?}: {placed:#?}");
+    }
+}
+
+fn taint_tolerated() -> Value {
+    json!([{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}])
+}
+
+/// Machines fail again and again, and a pod fits on none. The trial ends all the same.
+#[test]
+fn a_trial_ends_while_machines_fail() {
+    let failure = json!({"name": "f", "failure": "crash", "mtbf": "5m", "mttr": "1m"});
+    let model = kubelet_sim::machines::failure_model::FailureModel::read(&failure, "f").unwrap();
+    let templates = (0..6).map(|number| template(&format!("n-{number}"), "4")).collect();
+    let setup = Setup { depth: Depth::Scheduler, templates, failures: vec![model], ..Setup::default() };
+    let mut lines = Lines::default();
+    let took = run(setup, vec![submission("one", 0, "1", 0), submission("giant", 0, "64", 0)], &mut lines).unwrap();
+    assert!(took < Duration::from_secs(4 * 3600), "{took:?}");
+}
+
 /// What happened to the placements of pods: each binding, preemption and end, without its time.
 #[derive(Default)]
 struct Placements(Vec<String>);
@@ -223,8 +266,14 @@ fn drawn(seed: u64, count: u64, gap_ms: u64) -> Vec<Submission> {
 
 fn most_allocated() -> Settings {
     let args = json!({"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}});
-    let profile =
-        json!({"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]});
+    with_profile(json!({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}))
+}
+
+fn random_nodes() -> Settings {
+    with_profile(json!({"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "Random"}]}}}))
+}
+
+fn with_profile(profile: Value) -> Settings {
     let fields = BTreeMap::from([("profiles", json!([profile]))]);
     let mut settings = Setup::default().scheduler;
     settings.configuration = Configuration::read(&fields).unwrap();
@@ -235,7 +284,7 @@ fn most_allocated() -> Settings {
 #[test]
 fn both_depths_place_alike() {
     let templates = || (0..4).map(|number| template(&format!("n-{number}"), "8")).collect::<Vec<_>>();
-    for (seed, scheduler) in [(1, Setup::default().scheduler), (2, most_allocated())] {
+    for (seed, scheduler) in [(1, Setup::default().scheduler), (2, most_allocated()), (3, random_nodes())] {
         let place = |depth| {
             let setup = Setup { seed, depth, templates: templates(), scheduler: scheduler.clone(), ..Setup::default() };
             placements(setup, drawn(seed, 70, 8_000))

@@ -310,7 +310,8 @@ pub const KUBERNETES: &[Gate] = &[
     beta("StaleControllerConsistencyReplicaSet", true).needs(&["AtomicFIFO"]),
     beta("StaleControllerConsistencyStatefulSet", true).needs(&["AtomicFIFO"]),
     beta("StatefulSetSemanticRevisionComparison", true),
-    alpha("StorageCapacityScoring"),
+    alpha("StorageCapacityScoring")
+        .schedules("scores of nodes by the use of their storage, by `shape` of VolumeBindingArgs"),
     deprecated("StorageNamespaceIndex", true),
     beta("StorageVersionMigrator", false)
         .serves("StorageVersionMigrations, if their version is enabled too")

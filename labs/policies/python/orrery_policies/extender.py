@@ -21,7 +21,7 @@ class Extender:
         self._functions = {}
 
     def filter(self, function):
-        """Registers ``function(pod, node)``. It returns True, or False or the reason for which the pod may not run there."""
+        """Registers ``function(pod, node)``. It returns a true value, or a false one or the reason for which the pod may not run there."""
         return self._register("filter", function)
 
     def score(self, function):
@@ -65,10 +65,12 @@ class Extender:
         passed, failed = [], {}
         for node in nodes:
             verdict = function(pod, node)
-            if verdict is True:
+            if isinstance(verdict, str):
+                failed[node.name] = verdict
+            elif verdict:  # any other true value, as numpy's
                 passed.append(node)
             else:
-                failed[node.name] = verdict or f"node(s) didn't pass {function.__name__}"
+                failed[node.name] = f"node(s) didn't pass {function.__name__}"
         return {"Nodes": {"items": passed}, "FailedNodes": failed}
 
     def _answer_prioritize(self, function, question):
@@ -119,7 +121,7 @@ def _handler(extender):
             if verb not in extender._functions:
                 return self._send(404, {"Error": f"no function for {verb!r}"})
             try:
-                answer = extender.answer(verb, json.loads(body))
+                answer = json.dumps(extender.answer(verb, json.loads(body)))
             except Exception as error:  # a policy's mistake is the pod's event, not the end of the server
                 traceback.print_exc(file=sys.stderr)
                 if verb in ("filter", "bind"):
@@ -128,7 +130,7 @@ def _handler(extender):
             return self._send(200, answer)
 
         def _send(self, code, answer):
-            body = json.dumps(answer).encode()
+            body = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -13,7 +13,8 @@ pub mod profile;
 pub mod extender;
 pub mod shown;
 
-use crate::features::{Features, GATED_PLUGINS};
+use crate::features::{Features, GATED_PLUGINS, STORAGE_CAPACITY_SCORING};
+use args::VolumeBindingArgs;
 use extender::Extender;
 use profile::{DEFAULT_SCHEDULER, ProfileConfiguration};
 use proto::meta::status::FieldError;
@@ -58,6 +59,8 @@ impl Default for Configuration {
     }
 }
 
+const VOLUME_BINDING: &str = "VolumeBinding";
+
 /// Fields of the file that are read and checked here.
 pub const OWN_FIELDS: [&str; 9] = [
     "parallelism",
@@ -72,8 +75,13 @@ pub const OWN_FIELDS: [&str; 9] = [
 ];
 
 impl Configuration {
-    /// Reads the fields of a file, or returns everything that is wrong with it.
+    /// Reads the fields of a file for a scheduler with the default gates, or returns everything that is wrong with it.
     pub fn read(fields: &BTreeMap<&'static str, Value>) -> Result<Self, Vec<String>> {
+        Self::read_for(fields, Features::default())
+    }
+
+    /// Reads the fields of a file for a scheduler with these gates, or returns everything that is wrong with it.
+    pub fn read_for(fields: &BTreeMap<&'static str, Value>, features: Features) -> Result<Self, Vec<String>> {
         let (mut read, mut errors) = (Self::default(), Vec::new());
         set(fields, "parallelism", &mut read.parallelism, &mut errors);
         set(fields, "percentageOfNodesToScore", &mut read.percentage_of_nodes_to_score, &mut errors);
@@ -95,23 +103,28 @@ impl Configuration {
             DEFAULT_SCHEDULER.clone_into(&mut only.scheduler_name);
         }
         if errors.is_empty() {
-            errors.extend(read.validate().iter().map(ToString::to_string));
+            errors.extend(read.validate(&features).iter().map(ToString::to_string));
         }
-        if errors.is_empty() { Ok(read) } else { Err(errors) }
+        if errors.is_empty() { Ok(read.with_features(features)) } else { Err(errors) }
     }
 
-    /// Sets the gates, and adds the default plugins of those that are on.
+    /// Sets the gates, and adds the default plugins and arguments of those that are on.
     #[must_use]
     pub fn with_features(mut self, features: Features) -> Self {
         let is_on = |(_, gate, _): &&(&str, &str, i64)| features.is_on(gate);
         for (name, _, weight) in GATED_PLUGINS.iter().filter(is_on) {
             self.profiles.iter_mut().for_each(|profile| profile.plugins.multi_point.add_default(name, *weight));
         }
+        if features.is_on(STORAGE_CAPACITY_SCORING) {
+            self.profiles
+                .iter_mut()
+                .for_each(|profile| profile.complete_args(VOLUME_BINDING, VolumeBindingArgs::complete_shape));
+        }
         Self { features, ..self }
     }
 
     /// Returns everything that is wrong.
-    fn validate(&self) -> Vec<FieldError> {
+    fn validate(&self, features: &Features) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.parallelism <= 0 {
             let why = "should be an integer value greater than zero";
@@ -121,6 +134,9 @@ impl Configuration {
         for (at, profile) in self.profiles.iter().enumerate() {
             let path = format!("profiles[{at}]");
             profile.validate(&path, &mut errors);
+            if let Some((path, Ok(args))) = profile.given_args::<VolumeBindingArgs>(&path, VOLUME_BINDING) {
+                args.validate_shape(features.is_on(STORAGE_CAPACITY_SCORING), &path, &mut errors);
+            }
             if let Some(first) = indices.insert(&profile.scheduler_name, at) {
                 let twice = json!(format!("profiles[{first}].schedulerName"));
                 errors.push(FieldError::duplicate(format!("{path}.schedulerName"), &twice));

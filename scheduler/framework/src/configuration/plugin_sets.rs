@@ -3,7 +3,7 @@
 //! Corresponds to Plugins of k8s.io/kube-scheduler/config/v1, and to mergePlugins of
 //! pkg/scheduler/apis/config/v1/default_plugins.go.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All plugins, in a list of disabled ones.
@@ -58,8 +58,13 @@ pub struct PluginSet {
 #[serde(default)]
 pub struct PluginRef {
     pub name: String,
-    /// Weight of the plugin's scores; 0 stands for 1.
+    /// Weight of the plugin's scores, of 32 bits; 0 stands for 1.
+    #[serde(deserialize_with = "weight")]
     pub weight: i64,
+}
+
+fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    i32::deserialize(deserializer).map(i64::from)
 }
 
 impl PluginSet {

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to KubeSchedulerProfile of k8s.io/kube-scheduler/config/v1, its defaults and its validation.
 
-use super::args;
+use super::args::{self, Args};
 use super::default_plugins::default_plugins;
 use super::plugin_sets::Plugins;
 use super::strict;
@@ -79,6 +79,22 @@ impl ProfileConfiguration {
     pub fn args_of(&self, plugin: &str) -> &Value {
         let config = self.plugin_config.iter().find(|config| config.name == plugin);
         config.map_or(&Value::Null, |config| &config.args)
+    }
+
+    /// Returns the arguments of a plugin with their path, or what cannot be read of them; `None` if there are none.
+    pub fn given_args<T: Args>(&self, path: &str, plugin: &str) -> Option<(String, Result<T, String>)> {
+        let at = self.plugin_config.iter().position(|config| config.name == plugin)?;
+        Some((format!("{path}.pluginConfig[{at}].args"), args::of(&self.plugin_config[at].args)))
+    }
+
+    /// Lets a function complete the arguments of a plugin.
+    pub fn complete_args<T: Args>(&mut self, plugin: &str, complete: impl Fn(&mut T)) {
+        for config in self.plugin_config.iter_mut().filter(|config| config.name == plugin) {
+            if let Ok(mut args) = args::of::<T>(&config.args) {
+                complete(&mut args);
+                config.args = serde_json::to_value(&args).unwrap_or_default();
+            }
+        }
     }
 
     /// Returns the profile with these resources in place of the `ignoredResources` of NodeResourcesFit.

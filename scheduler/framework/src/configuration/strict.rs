@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Decodes the value at `path`. Adds to `errors` why it cannot be decoded, or the fields that are unknown.
 pub fn decode<T: DeserializeOwned + Serialize>(path: &str, value: &Value, errors: &mut Vec<String>) -> Option<T> {
-    match serde_json::from_value::<T>(value.clone()) {
+    match serde_path_to_error::deserialize::<_, T>(value) {
         Ok(decoded) => {
             if let Ok(known) = serde_json::to_value(&decoded) {
                 add_unknown(path, value, &known, errors);
@@ -16,7 +16,10 @@ pub fn decode<T: DeserializeOwned + Serialize>(path: &str, value: &Value, errors
             Some(decoded)
         }
         Err(error) => {
-            errors.push(format!("{path}: {error}"));
+            let below = error.path().to_string();
+            let separator = if below.starts_with(['[', '.']) { "" } else { "." };
+            let place = if below == "." { path.to_owned() } else { format!("{path}{separator}{below}") };
+            errors.push(format!("{place}: {}", error.inner()));
             None
         }
     }

@@ -47,6 +47,33 @@ fn gates_add_plugins_that_the_file_does_not_disable() {
 }
 
 #[test]
+fn a_gate_lets_volume_binding_score() {
+    let gates = [("StorageCapacityScoring".to_owned(), true)];
+    let read = |shape: Value, gates: &[(String, bool)]| {
+        let args = match shape {
+            Value::Null => json!({}),
+            shape => json!({"shape": shape}),
+        };
+        let profiles = json!([{"pluginConfig": [{"name": "VolumeBinding", "args": args}]}]);
+        let features = Features::of(&gates.iter().cloned().collect());
+        let read = Configuration::read_for(&BTreeMap::from([("profiles", profiles)]), features)?;
+        Ok::<_, Vec<String>>(read.profiles[0].args_of("VolumeBinding")["shape"].clone())
+    };
+    let given = json!([{"utilization": 0, "score": 5}, {"utilization": 50, "score": 10}]);
+    let usual = json!([{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]);
+    assert_eq!(read(given.clone(), &gates).unwrap(), given);
+    assert_eq!(read(json!([]), &gates).unwrap(), usual);
+    assert_eq!(read(json!(null), &gates).unwrap(), usual);
+    assert_eq!(read(json!(null), &[]).unwrap(), json!(null));
+    let path = "profiles[0].pluginConfig[0].args.shape";
+    let why = read(json!([{"utilization": 101, "score": 5}]), &gates).unwrap_err();
+    assert_eq!(why, [format!("{path}[0].utilization: Invalid value: 101: not in valid range [0, 100]")]);
+    let why = read(json!([]), &[]).unwrap_err();
+    let unexpected = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
+    assert_eq!(why, [format!("{path}: Invalid value: []: {unexpected}")]);
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once() {
     let unknown = json!({
         "profiles": [
@@ -64,6 +91,22 @@ fn everything_that_is_wrong_is_said_at_once() {
     ];
     let mut errors = read(unknown).unwrap_err();
     errors.sort();
+    assert_eq!(errors, expected);
+
+    let types = json!({
+        "profiles": [
+            {"plugins": {"score": {"enabled": [{"name": "A"}, {"name": "B", "weight": "x"}]}}},
+            {"plugins": {"multiPoint": {"enabled": [{"name": "A", "weight": 3_000_000_000_u32}]}}},
+        ],
+        "extenders": [{"weight": [1]}],
+    });
+    let mut errors = read(types).unwrap_err();
+    errors.sort();
+    let expected = [
+        "extenders[0].weight: invalid type: sequence, expected i64",
+        "profiles[0].plugins.score.enabled[1].weight: invalid type: string \"x\", expected i32",
+        "profiles[1].plugins.multiPoint.enabled[0].weight: invalid value: integer `3000000000`, expected i32",
+    ];
     assert_eq!(errors, expected);
 
     let fit = |kind: &str| json!({"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": kind}}});

@@ -12,6 +12,7 @@ mod bind;
 mod bind_tests;
 mod node_volumes;
 mod pod_claims;
+mod score;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,8 @@ use scheduling_framework::configuration::args::VolumeBindingArgs;
 use scheduling_framework::node_judge::{FilterByNumber, RejectedByReason};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, Rejection, Reserve,
+    ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, PreScore,
+    PreScoreResult, Rejection, Reserve, Score,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,6 +143,24 @@ impl Filter for VolumeBinding {
     ) -> Option<FilterByNumber<'a>> {
         let data = state.read::<CycleData>(NAME)?;
         data.wanted.fits_everywhere().then(|| FilterByNumber::of_words([], |_, _| RejectedByReason::default()))
+    }
+}
+
+impl PreScore for VolumeBinding {
+    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+        match (&self.args.shape, state.read::<CycleData>(NAME)) {
+            (Some(_), Some(_)) => PreScoreResult::Score,
+            _ => PreScoreResult::Skip,
+        }
+    }
+}
+
+impl Score for VolumeBinding {
+    fn score(&self, state: &CycleState, _: &PodInfo, node: &NodeInfo, _: &Snapshot) -> i64 {
+        match (&self.args.shape, state.read::<CycleData>(NAME)) {
+            (Some(shape), Some(data)) => score::score(shape, &data.found(node.name())),
+            _ => 0,
+        }
     }
 }
 

@@ -26,6 +26,16 @@ pub struct NodeVolumes {
     pub bindings: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
     /// Claims for which a provisioner is to make a volume.
     pub provisions: Vec<Arc<PersistentVolumeClaim>>,
+    /// Room for those volumes, where the driver tells.
+    pub room: Vec<Room>,
+}
+
+/// What one claim takes of the storage within reach of a node, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Room {
+    pub class: String,
+    pub requested_bytes: i64,
+    pub capacity_bytes: i64,
 }
 
 impl NodeVolumes {
@@ -63,7 +73,7 @@ fn find_for_waiting(waiting: &[WaitingClaim], node: &Node) -> Result<NodeVolumes
                 found.bindings.push((volume.clone(), wanted.claim.clone()));
             }
             None => {
-                can_provision(wanted, node)?;
+                found.room.extend(can_provision(wanted, node)?);
                 found.provisions.push(wanted.claim.clone());
             }
         }
@@ -93,8 +103,8 @@ pub fn is_reachable(volume: &PersistentVolume, node: &Node) -> bool {
     affinity.is_none_or(|required| node_selector::selector_matches(required, node))
 }
 
-/// Checks whether a volume can be made for the claim within reach of the node.
-fn can_provision(wanted: &WaitingClaim, node: &Node) -> Result<(), &'static str> {
+/// Checks whether a volume can be made for the claim within reach of the node. Returns the room for it, if that is known.
+fn can_provision(wanted: &WaitingClaim, node: &Node) -> Result<Option<Room>, &'static str> {
     let class = &wanted.class;
     if class.provisioner.is_empty() || class.provisioner == NO_PROVISIONER {
         return Err(BIND_CONFLICT);
@@ -104,10 +114,11 @@ fn can_provision(wanted: &WaitingClaim, node: &Node) -> Result<(), &'static str>
         return Err(BIND_CONFLICT);
     }
     let size = claims::requested(&wanted.claim);
-    match &wanted.capacities {
-        Some(capacities) if !capacities.iter().any(|capacity| has_room(capacity, &size, node)) => Err(NOT_ENOUGH_SPACE),
-        _ => Ok(()),
-    }
+    let Some(capacities) = &wanted.capacities else { return Ok(None) };
+    let found = capacities.iter().find(|capacity| has_room(capacity, &size, node)).ok_or(NOT_ENOUGH_SPACE)?;
+    let capacity = found.capacity.as_ref().and_then(|text| Quantity::parse(&text.0).ok());
+    let (class, requested_bytes) = (class.name().to_owned(), size.value());
+    Ok(capacity.map(|capacity| Room { class, requested_bytes, capacity_bytes: capacity.value() }))
 }
 
 fn is_in_topology(term: &TopologySelectorTerm, node: &Node) -> bool {

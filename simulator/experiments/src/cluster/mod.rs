@@ -111,10 +111,16 @@ impl Machine {
                 (kept > 0).then(|| (name.to_owned(), kept))
             })
             .collect();
+        // Nothing of an extended resource is reserved. A device that is broken counts for the capacity alone.
+        let usable = |(name, amount): (&String, &i64)| match name.contains('/') {
+            true => (name.clone(), self.allocatable.get(name).copied().unwrap_or(*amount)),
+            false => (name.clone(), *amount),
+        };
+        let capacity: Amounts = self.capacity.iter().map(usable).collect();
         let mut template = json!({
             "name": self.name,
             "nodeName": self.name,
-            "capacity": texts(&self.capacity),
+            "capacity": texts(&capacity),
             "reserved": texts(&reserved),
             "labels": self.labels,
             "taints": self.taints,

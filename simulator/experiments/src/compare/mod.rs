@@ -23,6 +23,10 @@ pub struct Run {
     pub seed: u64,
     /// Hash of everything but the policy that decides the result: nodes, pods, faults, times.
     pub inputs: String,
+    /// Hash of the setting as the study has it, whatever a seed draws of it.
+    pub definition: String,
+    /// Hash of the policy's configuration.
+    pub configuration: String,
     /// Version of the program.
     pub version: String,
     /// Whether the run would give the same bytes again.
@@ -38,6 +42,8 @@ impl Run {
             policy: manifest.policy,
             seed: manifest.seed,
             inputs: manifest.inputs,
+            definition: manifest.definition,
+            configuration: manifest.configuration,
             version: manifest.version,
             is_repeatable: manifest.repeatable,
             values,
@@ -126,6 +132,12 @@ fn refusal(
         if runs.values().any(|run| !run.is_repeatable) {
             why.push(format!("{setting}: runs of {name} are not repeatable"));
         }
+        if !are_equal(runs.values().map(|run| &run.configuration)) {
+            why.push(format!("{setting}: {name} has not had the same configuration under all seeds"));
+        }
+        if !are_equal(runs.values().map(|run| &run.definition)) {
+            why.push(format!("{setting}: not all seeds of {name} are of the same study"));
+        }
     }
     if !why.is_empty() {
         return why;
@@ -147,6 +159,11 @@ fn refusal(
         }
     }
     why
+}
+
+fn are_equal<'a>(mut hashes: impl Iterator<Item = &'a String>) -> bool {
+    let first = hashes.next();
+    hashes.all(|hash| Some(hash) == first)
 }
 
 /// Compares each of the wanted metrics that all runs have.
@@ -215,6 +232,8 @@ mod tests {
             policy: policy.to_owned(),
             seed,
             inputs: format!("{seed}"),
+            definition: "d".to_owned(),
+            configuration: policy.to_owned(),
             version: "1".to_owned(),
             is_repeatable: true,
             values: Values::from([("allocation.gpu".to_owned(), gpu), ("jct.mean".to_owned(), jct)]),
@@ -294,6 +313,16 @@ mod tests {
             ]
         );
         assert_eq!(lines(&ten(), "best"), ["c/w/none: best has no runs"]);
+        let mut runs = ten();
+        runs[5].configuration = "with other arguments".to_owned();
+        runs[6].definition = "with more pods".to_owned();
+        assert_eq!(
+            lines(&runs, "fgd"),
+            [
+                "c/w/none: fgd has not had the same configuration under all seeds",
+                "c/w/none: not all seeds of default are of the same study",
+            ]
+        );
         assert_eq!(lines(&[], "fgd"), ["there are no runs"]);
     }
 

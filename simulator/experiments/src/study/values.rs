@@ -95,7 +95,7 @@ impl JsonSchema for Span {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "duration", "description": "A span of time, such as 300ms, 90s, 1h30m or 7d."})
+        json_schema!({"type": "string", "format": "span", "description": "A span of time, such as 300ms, 90s, 1h30m or 7d."})
     }
 }
 
@@ -123,7 +123,7 @@ impl JsonSchema for Amount {
 pub fn problem(format: &str, value: &serde_json::Value) -> Option<String> {
     let text = || value.as_str().unwrap_or_default().to_owned();
     match format {
-        "duration" => Span::try_from(text()).err(),
+        "span" => Span::try_from(text()).err(),
         "rate" => Rate::try_from(text()).err(),
         "seeds" if value.is_string() || value.is_array() => {
             serde_json::from_value::<crate::study::Seeds>(value.clone()).err().map(|error| error.to_string())

@@ -99,6 +99,12 @@ fn job(csv: &CsvPods, row: &Row<'_>, names: &mut BTreeSet<String>) -> Result<(f6
             columns.gpu_milli.as_deref().unwrap_or_default()
         ));
     }
+    if gpus.fract() != 0.0 {
+        let column = columns.gpus.as_deref().unwrap_or_default();
+        mistakes.push(format!(
+            "{column}: {gpus} is not a whole number; `gpuMilli` names a column with thousandths of a GPU"
+        ));
+    }
     let name = match &columns.name {
         Some(column) => name_of(row.text(column)),
         None => format!("pod-{}", row.line()),
@@ -122,7 +128,7 @@ fn job(csv: &CsvPods, row: &Row<'_>, names: &mut BTreeSet<String>) -> Result<(f6
     let shape = Shape {
         name,
         requests,
-        gpu_count: gpus.ceil() as u32,
+        gpu_count: gpus as u32,
         gpu_milli: gpu_milli as u32,
         user: name_of(text(&columns.user)),
         gang: (!gang.is_empty()).then_some((gang, 1)),

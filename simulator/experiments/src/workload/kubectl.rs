@@ -1,7 +1,7 @@
 //! Pods from `kubectl get pods -o yaml`: they arrive when they were created, and run as long as they ran there, or as their
 //! annotation `orrery.dev/run-for` says.
 
-use crate::amounts::{Amounts, GPU, GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL, amount};
+use crate::amounts::{Amounts, GPU, GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL};
 use crate::files::Files;
 use crate::listing;
 use crate::problem::Problem;
@@ -9,6 +9,7 @@ use crate::study::PodFile;
 use crate::units::{micros, span};
 use crate::workload::pod::{GANG, RUN_FOR, USER};
 use crate::workload::{Arrival, PodFacts};
+use component_helpers::scheduling::requests::pod_requests;
 use proto::kinds::api::core::v1::{EmptyDirVolumeSource, EnvVarSource, Pod, PodSpec, PodStatus, Volume};
 use proto::kinds::metav1::Time;
 use proto::meta::quantity::Quantity;
@@ -72,19 +73,21 @@ fn ran_for(status: &PodStatus) -> Option<Duration> {
 }
 
 fn facts(pod: &Pod, place: &str, problems: &mut Vec<Problem>) -> PodFacts {
-    let mut requests = Amounts::new();
     let spec = pod.spec.clone().unwrap_or_default();
-    for container in &spec.containers {
-        let requested = container.resources.iter().filter_map(|resources| resources.requests.as_ref()).flatten();
-        for (resource, text) in requested {
-            match Quantity::parse(&text.0) {
-                Ok(quantity) => *requests.entry(resource.clone()).or_default() += amount(resource, &quantity),
-                Err(error) => {
-                    problems.push(Problem::new(format!("{place}.spec.containers: {resource}"), error.to_string()))
-                }
+    for (field, containers) in
+        [("containers", Some(&spec.containers)), ("initContainers", spec.init_containers.as_ref())]
+    {
+        let resources =
+            containers.into_iter().flatten().filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+        for (resource, text) in resources.flatten() {
+            if let Err(error) = Quantity::parse(&text.0) {
+                problems.push(Problem::new(format!("{place}.spec.{field}: {resource}"), error.to_string()));
             }
         }
     }
+    // As the scheduler counts them: with init containers, overhead, and what is said for the pod as a whole.
+    let requests: Amounts =
+        pod_requests(&spec).requested().map(|(resource, amount)| (resource.to_owned(), amount)).collect();
     let annotation = |name: &str| pod.metadata.annotations.as_ref()?.get(name)?.parse::<u32>().ok();
     let whole = requests.get(GPU).and_then(|count| u32::try_from(*count).ok()).unwrap_or_default();
     let label = |name: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(name)).cloned();

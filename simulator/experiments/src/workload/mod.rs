@@ -1,6 +1,7 @@
 //! Pods and when they arrive: from traces, from the pods of a cluster, or drawn from distributions.
 
 mod pod;
+pub mod priority;
 mod openb;
 mod csv_map;
 mod kubectl;
@@ -25,6 +26,11 @@ use std::time::Duration;
 
 /// Most pods of a workload.
 pub const MAX_PODS: usize = 2_000_000;
+/// Longest run, so that a workload that never ends does end: a year.
+pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Most pods that are named because of the same mistake.
+const MOST_NAMED: usize = 20;
 
 /// A pod that a user creates at some time.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +77,7 @@ pub fn arrivals(
     };
     arrivals.sort_by_key(|arrival| arrival.at);
     arrivals = scaled(arrivals, workload);
+    check(&arrivals, place)?;
     if workload.pod_groups {
         arrivals.iter_mut().for_each(pod::join_group);
     }
@@ -82,6 +89,26 @@ pub fn arrivals(
         return Err(vec![Problem::new(place, message)]);
     }
     Ok(arrivals)
+}
+
+/// Says which pods no run can have. Of pods that come too late, one says it for all.
+fn check(arrivals: &[Arrival], place: &str) -> Result<(), Vec<Problem>> {
+    let name = |arrival: &Arrival| arrival.pod.metadata.name.clone().unwrap_or_default();
+    let wrong = arrivals.iter().filter_map(|arrival| {
+        let why = priority::check(arrival.facts.priority).err()?;
+        Some(Problem::new(place, format!("pod {}: priority {}: {why}", name(arrival), arrival.facts.priority)))
+    });
+    let mut problems: Vec<Problem> = wrong.take(MOST_NAMED).collect();
+    if let Some(late) = arrivals.iter().find(|arrival| arrival.at > LONGEST) {
+        let (after, days) = (late.at.as_secs() / 86_400, LONGEST.as_secs() / 86_400);
+        let message = format!(
+            "pod {} arrives {after} days after the beginning, and a run ends after {days} days; `from` moves the beginning, and \
+             times that are dates need `timeUnit: timestamp`",
+            name(late)
+        );
+        problems.push(Problem::new(place, message));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 /// Cuts the arrivals to those that the workload wants, then scales times.

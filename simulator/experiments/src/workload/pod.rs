@@ -1,6 +1,6 @@
 //! Builds the pods of a workload.
 
-use crate::amounts::{Amounts, GPU_COUNT, GPU_MILLI, GPU_MODEL, quantity_text};
+use crate::amounts::{Amounts, GPU, GPU_COUNT, GPU_MILLI, GPU_MODEL, quantity_text};
 use crate::units::micros_of;
 use crate::workload::{Arrival, PodFacts};
 use proto::Kind;
@@ -41,10 +41,16 @@ impl Shape {
         if self.gpu_count > 0 {
             requests.insert(GPU_MILLI.to_owned(), i64::from(self.gpu_count) * i64::from(self.gpu_milli));
         }
+        let (gpu_count, gpu_milli) = match requests.get(GPU) {
+            _ if self.gpu_count > 0 => (self.gpu_count, self.gpu_milli),
+            // Whole GPUs of a device plugin, which pods do not share.
+            Some(whole) if *whole > 0 => (u32::try_from(*whole).unwrap_or(u32::MAX), 1000),
+            _ => (0, 0),
+        };
         let facts = PodFacts {
             requests,
-            gpu_count: self.gpu_count,
-            gpu_milli: if self.gpu_count > 0 { self.gpu_milli } else { 0 },
+            gpu_count,
+            gpu_milli,
             gpu_models: if self.gpu_count > 0 { self.gpu_models.clone() } else { Vec::new() },
             user: self.user,
             gang: self.gang.as_ref().map(|(name, _)| name.clone()),
@@ -59,7 +65,7 @@ impl Shape {
             labels.insert(GANG.to_owned(), name.clone());
             annotations.insert(GANG.to_owned(), size.to_string());
         }
-        if facts.gpu_count > 0 {
+        if self.gpu_count > 0 {
             annotations.insert(GPU_COUNT.to_owned(), facts.gpu_count.to_string());
             annotations.insert(GPU_MILLI.to_owned(), facts.gpu_milli.to_string());
             if !facts.gpu_models.is_empty() {
@@ -91,7 +97,41 @@ impl Shape {
             "metadata": {"name": self.name, "namespace": NAMESPACE, "labels": labels, "annotations": annotations},
             "spec": spec,
         }));
-        Ok(Arrival { at, pod: pod.map_err(|error| error.to_string())?, duration, facts })
+        let pod = pod.map_err(|error| error.to_string())?;
+        let mut unknown = Vec::new();
+        find_unknown(&spec, &serde_json::to_value(&pod.spec).unwrap_or_default(), "", &mut unknown);
+        match unknown.is_empty() {
+            true => Ok(Arrival { at, pod, duration, facts }),
+            false => Err(unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+/// Finds the paths of fields that are given and have not been read.
+fn find_unknown(given: &Value, read: &Value, path: &str, unknown: &mut Vec<String>) {
+    match (given, read) {
+        (Value::Object(given), _) => {
+            for (name, member) in given {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let is_empty = match member {
+                    Value::Null => true,
+                    Value::Array(items) => items.is_empty(),
+                    Value::Object(members) => members.is_empty(),
+                    _ => false,
+                };
+                match read.get(name) {
+                    Some(read) => find_unknown(member, read, &path, unknown),
+                    None if is_empty => {}
+                    None => unknown.push(path),
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(read)) => {
+            for (index, (given, read)) in given.iter().zip(read).enumerate() {
+                find_unknown(given, read, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        _ => {}
     }
 }
 

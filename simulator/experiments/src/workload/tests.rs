@@ -16,6 +16,43 @@ fn seconds(arrivals: &[Arrival]) -> Vec<u64> {
 }
 
 #[test]
+fn pods_that_no_run_can_have_are_named() {
+    let files = Texts(&[(
+        "jobs.csv",
+        "job,at,run,priority,gpus\na,1767225600,60,0,0\nb,5,60,1500000000,0\nc,7,60,2000000000,0\n",
+    )]);
+    let columns = json!({"name": "job", "arrival": "at", "duration": "run", "priority": "priority", "gpus": "gpus"});
+    let found = read(json!({"name": "w", "csv": {"file": "jobs.csv", "columns": columns}}), &files).unwrap_err();
+    expect_test::expect![[r#"
+        workloads[0]: pod b: priority 1500000000: must be at most 1000000000, or the 2000000000 or 2000001000 of a system class
+        workloads[0]: pod a arrives 20454 days after the beginning, and a run ends after 366 days; `from` moves the beginning, and times that are dates need `timeUnit: timestamp`
+    "#]]
+    .assert_eq(&found);
+    let half = Texts(&[("jobs.csv", "job,at,run,priority,gpus\na,1,60,0,0.5\n")]);
+    let found = read(json!({"name": "w", "csv": {"file": "jobs.csv", "columns": columns}}), &half).unwrap_err();
+    let why = "jobs.csv:2: gpus: 0.5 is not a whole number; `gpuMilli` names a column with thousandths of a GPU\n";
+    assert_eq!(found, why);
+}
+
+#[test]
+fn fields_of_a_spec_that_do_not_exist_are_named() {
+    let size = |spec: Value| json!({"name": "s", "requests": {"cpu": 1, "nvidia.com/gpu": 2}, "duration": {"constant": "60s"}, "spec": spec});
+    let generate = |spec: Value| {
+        let arrivals = json!({"waves": {"size": 1, "every": "1m"}});
+        read(json!({"name": "w", "generate": {"count": 1, "arrivals": arrivals, "sizes": [size(spec)]}}), &Texts(&[]))
+    };
+    let spec = json!({
+        "tolerationz": [], "nodeSelectr": {"a": "b"}, "tolerations": [{"key": "k", "efect": "NoSchedule"}], "volumes": null,
+    });
+    let found = generate(spec).unwrap_err();
+    let expected =
+        "workloads[0].generate.sizes[0].spec: unknown field \"nodeSelectr\", unknown field \"tolerations[0].efect\"\n";
+    assert_eq!(found, expected);
+    let pods = generate(json!({"tolerations": [{"key": "k", "effect": "NoSchedule"}]})).unwrap();
+    assert_eq!((pods[0].facts.gpu_count, pods[0].facts.gpu_milli), (2, 1000), "whole GPUs count too");
+}
+
+#[test]
 fn a_pod_list_of_openb_is_read() {
     let files = Texts(&[(
         "pods.csv",
@@ -104,6 +141,8 @@ items:
   spec:
     nodeName: node-1
     containers: [{name: c, image: i, resources: {requests: {cpu: 500m, nvidia.com/gpu: '1'}}}]
+    initContainers: [{name: first, image: i, resources: {requests: {cpu: '3'}}}]
+    overhead: {memory: 1Mi}
   status:
     phase: Succeeded
     startTime: '2026-01-01T00:02:00Z'
@@ -118,7 +157,8 @@ items:
     assert_eq!(seconds(&pods), [0, 60]);
     assert_eq!((pods[0].duration, pods[1].duration), (None, Some(Duration::from_secs(180))));
     assert_eq!(pods[1].pod.spec.as_ref().unwrap().node_name, None);
-    assert_eq!((pods[1].facts.gpu_count, pods[1].facts.gpu_milli, pods[1].facts.requests["cpu"]), (1, 1000, 500));
+    assert_eq!((pods[1].facts.gpu_count, pods[1].facts.gpu_milli, pods[1].facts.requests["cpu"]), (1, 1000, 3000));
+    assert_eq!(pods[1].facts.requests["memory"], 1 << 20);
     assert_eq!(pods[1].facts.user, "team");
 }
 

@@ -1,4 +1,4 @@
-//! Priority: sets a pod's priority from its PriorityClass, and allows only one default class.
+//! Priority: sets the priority of a pod, or of a PodGroup, from its PriorityClass, and allows only one default class.
 //!
 //! Corresponds to plugin/pkg/admission/priority.
 
@@ -18,7 +18,11 @@ const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 /// The classes that every cluster has.
 const SYSTEM_CLASSES: &[&str] = &["system-cluster-critical", "system-node-critical"];
 
-pub struct Priority;
+#[derive(Default)]
+pub struct Priority {
+    /// True if PodGroups have priorities: the gate WorkloadAwarePreemption.
+    pub ranks_pod_groups: bool,
+}
 
 /// The values that a class gives a pod.
 struct Ranked {
@@ -30,13 +34,21 @@ struct Ranked {
 #[async_trait]
 impl AdmissionPlugin for Priority {
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        if self.ranks_pod_groups && attributes.is(GROUP, "podgroups") && attributes.operation == Operation::Create {
+            let ranked = Ranked { policy: None, ..rank(attributes)? };
+            refuse_other(attributes, &ranked, "PodGroup")?;
+            if let Some(group) = attributes.object.as_deref_mut() {
+                write(&mut group["spec"], &ranked);
+            }
+            return Ok(());
+        }
         if !attributes.is("", "pods") {
             return Ok(());
         }
         match attributes.operation {
             Operation::Create => {
                 let ranked = rank(attributes)?;
-                refuse_other(attributes, &ranked)?;
+                refuse_other(attributes, &ranked, "pod")?;
                 if let Some(pod) = attributes.object.as_deref_mut() {
                     write(&mut pod["spec"], &ranked);
                 }
@@ -106,20 +118,20 @@ fn global_default(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Sta
         .min_by_key(|class| class["value"].as_i64()))
 }
 
-/// Rejects a pod whose priority or preemption policy differs from its class.
-fn refuse_other(attributes: &Attributes<'_>, ranked: &Ranked) -> Result<(), Status> {
+/// Rejects a pod, or what else `owner` names, whose priority or preemption policy differs from its class.
+fn refuse_other(attributes: &Attributes<'_>, ranked: &Ranked, owner: &str) -> Result<(), Status> {
     let spec = &attributes.new_object()["spec"];
     if let Some(given) = spec["priority"].as_i64().filter(|given| *given != ranked.priority) {
         return Err(attributes.forbidden(format_args!(
-            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
-             computed {} from the given PriorityClass name",
+            "the integer value of priority ({given}) must not be provided in {owner} spec; priority admission \
+             controller computed {} from the given PriorityClass name",
             ranked.priority
         )));
     }
     match (spec["preemptionPolicy"].as_str(), ranked.policy.as_deref()) {
         (Some(given), Some(policy)) if given != policy => Err(attributes.forbidden(format_args!(
-            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
-             controller computed {policy} from the given PriorityClass name"
+            "the string value of PreemptionPolicy ({given}) must not be provided in {owner} spec; priority \
+             admission controller computed {policy} from the given PriorityClass name"
         ))),
         _ => Ok(()),
     }
@@ -174,11 +186,11 @@ mod tests {
             (json!({"priorityClassName": "high"}), high.clone()),
             (json!({"priorityClassName": "high", "priority": 1000}), high),
         ] {
-            assert_eq!(pod(spec).run(&Priority).await.passed()["spec"], expected);
+            assert_eq!(pod(spec).run(&Priority::default()).await.passed()["spec"], expected);
         }
         let default = pod(json!({})).beside(GROUP, CLASSES, class("usual", 7, DEFAULT_POLICY, true));
         assert_eq!(
-            default.run(&Priority).await.passed()["spec"],
+            default.run(&Priority::default()).await.passed()["spec"],
             json!({"priorityClassName": "usual", "priority": 7, "preemptionPolicy": DEFAULT_POLICY})
         );
     }
@@ -200,7 +212,35 @@ mod tests {
                 "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never from the given PriorityClass name",
             ),
         ] {
-            assert_eq!(pod(spec).run(&Priority).await.message(), format!(r#"pods "p" is forbidden: {why}"#));
+            assert_eq!(pod(spec).run(&Priority::default()).await.message(), format!(r#"pods "p" is forbidden: {why}"#));
+        }
+    }
+
+    #[tokio::test]
+    async fn pod_groups_get_the_priority_of_their_class() {
+        let ranks = Priority { ranks_pod_groups: true };
+        let group = |spec: Value| {
+            let group = json!({"metadata": {"name": "g", "namespace": "a"}, "spec": spec});
+            Write::create(GROUP, "podgroups", group).beside(GROUP, CLASSES, class("high", 1000, "Never", false))
+        };
+        let high = json!({"priorityClassName": "high", "priority": 1000});
+        for (spec, expected) in [
+            (json!({}), json!({"priority": 0})),
+            (json!({"priorityClassName": "high"}), high.clone()),
+            (high.clone(), high),
+        ] {
+            assert_eq!(group(spec).run(&ranks).await.passed()["spec"], expected);
+        }
+        for (spec, why) in [
+            (json!({"priorityClassName": "none"}), "no PriorityClass with name none was found"),
+            (
+                json!({"priority": 7}),
+                "the integer value of priority (7) must not be provided in PodGroup spec; priority admission controller computed 0 from the given PriorityClass name",
+            ),
+        ] {
+            let refusal = format!(r#"podgroups.scheduling.k8s.io "g" is forbidden: {why}"#);
+            assert_eq!(group(spec.clone()).run(&ranks).await.message(), refusal);
+            assert_eq!(group(spec.clone()).run(&Priority::default()).await.passed()["spec"], spec, "the gate is off");
         }
     }
 
@@ -208,7 +248,7 @@ mod tests {
     async fn updates_keep_what_clients_leave_out() {
         let old = json!({"metadata": {"name": "p"}, "spec": {"priority": 3, "preemptionPolicy": "Never"}});
         let new = json!({"metadata": {"name": "p"}, "spec": {}});
-        let object = Write::update("", "pods", old.clone(), new).run(&Priority).await.passed();
+        let object = Write::update("", "pods", old.clone(), new).run(&Priority::default()).await.passed();
         assert_eq!(object["spec"], old["spec"]);
     }
 
@@ -217,15 +257,19 @@ mod tests {
         let usual = || class("usual", 7, DEFAULT_POLICY, true);
         let second = Write::create(GROUP, CLASSES, class("b", 1, "Never", true)).beside(GROUP, CLASSES, usual());
         assert_eq!(
-            second.run(&Priority).await.message(),
+            second.run(&Priority::default()).await.message(),
             r#"priorityclasses.scheduling.k8s.io "b" is forbidden: PriorityClass usual is already marked as default. Only one default can exist"#
         );
-        Write::update(GROUP, CLASSES, usual(), usual()).beside(GROUP, CLASSES, usual()).run(&Priority).await.passed();
+        Write::update(GROUP, CLASSES, usual(), usual())
+            .beside(GROUP, CLASSES, usual())
+            .run(&Priority::default())
+            .await
+            .passed();
         let system = Write::delete(GROUP, CLASSES, class("system-node-critical", 1, "Never", false));
         assert_eq!(
-            system.run(&Priority).await.message(),
+            system.run(&Priority::default()).await.message(),
             r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#
         );
-        Write::delete(GROUP, CLASSES, usual()).run(&Priority).await.passed();
+        Write::delete(GROUP, CLASSES, usual()).run(&Priority::default()).await.passed();
     }
 }

@@ -40,12 +40,9 @@ fn preemption_affinity_and_volumes() {
     let weight: &'static [&'static str] =
         &["args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]"];
     check("InterPodAffinity", [(json!({"hardPodAffinityWeight": 101}), weight)]);
-    let volumes: &'static [&'static str] = &[
-        "args.bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
-        "args.shape: Invalid value: []: unexpected field `shape`, remove it or turn on the feature gate \
-         StorageCapacityScoring",
-    ];
-    check("VolumeBinding", [(json!({"bindTimeoutSeconds": -1, "shape": []}), volumes)]);
+    let volumes: &'static [&'static str] =
+        &["args.bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value"];
+    check("VolumeBinding", [(json!({"bindTimeoutSeconds": -1}), volumes)]);
     let devices: &'static [&'static str] = &[
         r#"args.filterTimeout: Invalid value: "-1s": must be zero or positive"#,
         r#"args.bindingTimeout: Invalid value: "500ms": must be at least 1 second"#,
