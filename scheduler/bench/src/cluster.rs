@@ -9,7 +9,7 @@ use scheduler_plugins::dynamic_resources::{self, DeviceClasses};
 use scheduler_plugins::fixture::{Objects, profile};
 use scheduler_plugins::storage::Storage;
 use scheduling_framework::cache::{Cache, Snapshot};
-use scheduling_framework::cycle::{self, Rotation};
+use scheduling_framework::cycle::{self, Decision, Rotation};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{CycleState, Nominated, Nomination, Profile};
 use serde_json::Value;
@@ -19,9 +19,15 @@ use std::sync::Arc;
 /// Number of bindings that are written while later pods are scheduled.
 const IN_FLIGHT: usize = 16;
 
+/// The node of a pod, and all nodes on which the cycle found that it fits.
+pub struct Placement {
+    pub node: String,
+    pub feasible: Vec<String>,
+}
+
 /// What an attempt has come to.
 pub enum Attempted {
-    Placed(String),
+    Placed(Decision),
     /// The pods that are evicted. The next attempt takes their place.
     Preempting(Vec<Arc<PodInfo>>),
     Failed,
@@ -97,7 +103,7 @@ impl BenchCluster {
                     return Attempted::Failed;
                 }
                 self.cache.assume(pod.clone(), &decision.node);
-                Attempted::Placed(decision.node)
+                Attempted::Placed(decision)
             }
             Err(mut error) => {
                 let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);
@@ -108,6 +114,12 @@ impl BenchCluster {
                 Attempted::Preempting(result.victims)
             }
         }
+    }
+
+    /// Returns a decision with names. No attempt has been made since.
+    pub fn placement(&self, decision: &Decision) -> Placement {
+        let name = |number: &usize| self.snapshot.nodes()[*number].name().to_owned();
+        Placement { node: decision.node.clone(), feasible: decision.feasible.iter().map(name).collect() }
     }
 
     /// Records that a binding is being written. The oldest one is confirmed, as by an event of a watch.

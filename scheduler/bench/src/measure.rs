@@ -58,15 +58,16 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
     for (pod, node) in workload.present(nodes) {
         let node = format!("n-{node}");
         cluster.place(pod.clone(), &node);
-        checker.iter_mut().for_each(|checker| checker.place(pod.clone(), &node));
+        checker.iter_mut().for_each(|checker| checker.place(Arc::new(decoded(pod.clone())), &node));
     }
     let (mut latencies, mut cpu, mut hash) = (Vec::with_capacity(pods), Duration::ZERO, Fnv::default());
     let (mut placed, mut checked, mut errors, mut preempting) = (0, 0, 0, Vec::new());
     let every = pods.div_ceil(checks.max(1)).max(1);
     for number in 0..pods {
         let pod = workload.pod(number, nodes, pods);
-        let info = Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod.clone()))));
-        let (mut node, mut whole) = (None, Duration::ZERO);
+        let object = Arc::new(decoded::<Pod>(pod.clone()));
+        let info = Arc::new(PodInfo::new(object.clone()));
+        let (mut decision, mut whole) = (None, Duration::ZERO);
         for _ in 0..MAX_TRIES {
             let (cpu_before, before) = (cpu_time(), env.now());
             let attempted = cluster.attempt(&info);
@@ -74,7 +75,7 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
             whole += took;
             cpu += cpu_time().saturating_sub(cpu_before);
             match attempted {
-                Attempted::Placed(name) => node = Some(name),
+                Attempted::Placed(decided) => decision = Some(decided),
                 Attempted::Failed => {}
                 Attempted::Preempting(victims) => {
                     preempting.push(took);
@@ -89,13 +90,15 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
         }
         latencies.push(whole);
         if let Some(checker) = checker.as_ref().filter(|_| number % every == every - 1) {
+            let placement = decision.as_ref().map(|decision| cluster.placement(decision));
             checked += 1;
-            errors += usize::from(!checker.agrees(&pod, node.as_deref()));
+            errors += usize::from(!checker.agrees(&object, placement.as_ref()));
         }
+        let node = decision.map(|decision| decision.node);
         hash.add(node.as_deref().unwrap_or("none"));
         if let Some(node) = node {
             placed += 1;
-            checker.iter_mut().for_each(|checker| checker.place(pod.clone(), &node));
+            checker.iter_mut().for_each(|checker| checker.place(object.clone(), &node));
             cluster.bound(pod, node);
         }
     }

@@ -10,7 +10,8 @@ use scheduler_plugins::dynamic_resources::{self, DeviceClasses};
 use scheduler_plugins::fixture::{Objects, TestCluster, info, profile_of};
 use scheduler_plugins::storage::Storage as Caches;
 use scheduler_reference::{
-    Cluster, Decision, Devices, Evaluation, Labels, PluginScores, Preemption, Rejection, Settings, Storage, Workloads,
+    Cluster, Decision, Devices, Evaluation, Labels, Named, PluginScores, Preemption, Rejection, Settings, Storage,
+    Workloads,
 };
 use scheduling_framework::cache::{Cache, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
@@ -35,6 +36,10 @@ fn decoded<T: Kind>(values: &[Value]) -> Vec<T> {
 
 fn shared<T: Kind>(values: &[Value]) -> Vec<Arc<T>> {
     decoded(values).into_iter().map(Arc::new).collect()
+}
+
+fn named_objects<T: Kind>(values: &[Value]) -> Named<T> {
+    decoded(values).into_iter().collect()
 }
 
 /// What both decided about a pod.
@@ -91,17 +96,17 @@ fn objects(world: &World) -> Objects {
 /// Returns the reference's cluster without nodes and pods.
 fn cluster(world: &World) -> Cluster {
     let storage = Storage {
-        claims: shared(&world.claims),
-        volumes: shared(&world.volumes),
-        classes: shared(&world.classes),
-        drivers: shared(&world.drivers),
+        claims: named_objects(&world.claims),
+        volumes: named_objects(&world.volumes),
+        classes: named_objects(&world.classes),
+        drivers: named_objects(&world.drivers),
         capacities: shared(&world.capacities),
-        csi_nodes: shared(&world.csi_nodes),
+        csi_nodes: named_objects(&world.csi_nodes),
         attachments: shared(&world.attachments),
     };
     let devices = Devices {
-        claims: shared(&world.device_claims),
-        classes: shared(&world.device_classes),
+        claims: named_objects(&world.device_claims),
+        classes: named_objects(&world.device_classes),
         slices: shared(&world.slices),
     };
     Cluster {
@@ -196,7 +201,7 @@ impl Both {
                 let feasible = self.scheduler.names(&decision);
                 let scores = decision.scores.into_iter().map(|it| (it.plugin.to_owned(), it.scores)).collect();
                 let node = decision.node.clone();
-                let checked = Decision { node, feasible, is_complete: true, scores };
+                let checked = Decision { node, feasible, is_complete: true, scores: Some(scores) };
                 let wrong = self.cluster.check(&pod, &self.settings, &checked);
                 if !wrong.is_empty() || !outcome.best.contains(&checked.node) {
                     return Err(format!("{}: {}\n{checked:?}", pod.key(), wrong.join("; ")));

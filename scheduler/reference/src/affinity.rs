@@ -1,9 +1,9 @@
 //! Pod affinity and anti-affinity, from all other pods and their nodes.
 
-use crate::{Cluster, Labels, Rejection, Settings, label, labels, selector_of};
+use crate::selector::selects;
+use crate::{Cluster, Rejection, Settings, label, labels, spec};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
-use proto::meta::selector::Selector;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,112 +20,109 @@ impl Default for Args {
     }
 }
 
-/// A term of a pod, with its selectors parsed.
-struct Term {
-    key: String,
-    selector: Selector,
-    /// The pod's own values of `matchLabelKeys`, and those of `mismatchLabelKeys`.
-    same: Labels,
-    other: Labels,
-    namespaces: Vec<String>,
-    namespace_selector: Option<Selector>,
+/// A term of a pod.
+#[derive(Clone, Copy)]
+struct Term<'a> {
+    owner: &'a Pod,
+    term: &'a PodAffinityTerm,
 }
 
-impl Term {
-    fn new(owner: &Pod, term: PodAffinityTerm) -> Self {
-        let own = labels(owner);
-        let of = |keys: Option<Vec<String>>| -> Labels {
-            let keys = keys.unwrap_or_default();
-            own.iter().filter(|(key, _)| keys.contains(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
-        };
-        let mut namespaces = term.namespaces.unwrap_or_default();
-        if namespaces.is_empty() && term.namespace_selector.is_none() {
-            namespaces.push(owner.namespace().to_owned());
-        }
-        Self {
-            key: term.topology_key,
-            selector: selector_of(term.label_selector.as_ref()),
-            same: of(term.match_label_keys),
-            other: of(term.mismatch_label_keys),
-            namespaces,
-            namespace_selector: term.namespace_selector.as_ref().map(|selector| selector_of(Some(selector))),
-        }
+impl<'a> Term<'a> {
+    fn key(&self) -> &'a str {
+        &self.term.topology_key
     }
 
     /// Returns true if the term matches a pod.
     fn matches(&self, cluster: &Cluster, pod: &Pod) -> bool {
-        let by_name = || self.namespaces.iter().any(|name| name == pod.namespace());
-        let by_selector = || {
-            let selector = self.namespace_selector.as_ref();
-            selector.is_some_and(|selector| selector.matches(&cluster.namespace_labels(pod.namespace())))
-        };
-        let theirs = labels(pod);
-        self.selector.matches(&theirs)
-            && self.same.iter().all(|(key, value)| theirs.get(key) == Some(value))
-            && self.other.iter().all(|(key, value)| theirs.get(key) != Some(value))
-            && (by_name() || by_selector())
+        let (theirs, own) = (labels(pod), labels(self.owner));
+        // A key that the owner of the term does not have says nothing.
+        let mut same = self.term.match_label_keys.iter().flatten();
+        let mut other = self.term.mismatch_label_keys.iter().flatten();
+        selects(self.term.label_selector.as_ref(), theirs)
+            && same.all(|key| own.get(key).is_none_or(|value| theirs.get(key) == Some(value)))
+            && other.all(|key| own.get(key).is_none_or(|value| theirs.get(key) != Some(value)))
+            && self.reaches(cluster, pod.namespace())
+    }
+
+    /// Returns true if the term looks at the pods of a namespace.
+    fn reaches(&self, cluster: &Cluster, namespace: &str) -> bool {
+        let names = self.term.namespaces.as_deref().unwrap_or_default();
+        let by_labels = self.term.namespace_selector.as_ref();
+        if names.is_empty() && by_labels.is_none() {
+            return namespace == self.owner.namespace();
+        }
+        names.iter().any(|name| name == namespace)
+            || by_labels.is_some_and(|selector| selects(Some(selector), cluster.namespace_labels(namespace)))
     }
 }
 
-fn affinity(pod: &Pod) -> Affinity {
-    pod.spec.as_ref().and_then(|spec| spec.affinity.clone()).unwrap_or_default()
+fn affinity(pod: &Pod) -> Option<&Affinity> {
+    spec(pod).affinity.as_ref()
 }
 
-fn required(pod: &Pod) -> Vec<Term> {
-    let terms = affinity(pod).pod_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
-    terms.into_iter().flatten().map(|term| Term::new(pod, term)).collect()
+fn required(pod: &Pod) -> impl Iterator<Item = Term<'_>> {
+    let of_pods = affinity(pod).and_then(|affinity| affinity.pod_affinity.as_ref());
+    let terms = of_pods.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.into_iter().flatten().map(move |term| Term { owner: pod, term })
 }
 
-fn required_anti(pod: &Pod) -> Vec<Term> {
-    let terms = affinity(pod).pod_anti_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
-    terms.into_iter().flatten().map(|term| Term::new(pod, term)).collect()
+fn required_anti(pod: &Pod) -> impl Iterator<Item = Term<'_>> {
+    let of_pods = affinity(pod).and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let terms = of_pods.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.into_iter().flatten().map(move |term| Term { owner: pod, term })
 }
 
 /// Returns the preferred terms with their weights. Terms of anti-affinity have a negative weight.
-fn preferred(pod: &Pod) -> Vec<(i64, Term)> {
-    let terms = affinity(pod).pod_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
-    let anti = affinity(pod).pod_anti_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
-    let weighted =
-        |sign: i64| move |t: WeightedPodAffinityTerm| (sign * i64::from(t.weight), Term::new(pod, t.pod_affinity_term));
-    let terms = terms.into_iter().flatten().map(weighted(1));
-    terms.chain(anti.into_iter().flatten().map(weighted(-1))).collect()
+fn preferred<'a>(pod: &'a Pod) -> impl Iterator<Item = (i64, Term<'a>)> {
+    let (with, without) = match affinity(pod) {
+        Some(affinity) => (affinity.pod_affinity.as_ref(), affinity.pod_anti_affinity.as_ref()),
+        None => (None, None),
+    };
+    let with = with.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let without = without.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let with = with.into_iter().flatten().map(|it| (1, it));
+    let without = without.into_iter().flatten().map(|it| (-1, it));
+    let weighted = move |(sign, it): (i64, &'a WeightedPodAffinityTerm)| {
+        (sign * i64::from(it.weight), Term { owner: pod, term: &it.pod_affinity_term })
+    };
+    with.chain(without).map(weighted)
 }
 
 /// A topology key and a value of it.
-type Domain = (String, String);
+type Domain<'a> = (&'a str, &'a str);
 
 /// Where other pods allow and forbid a pod to be.
 #[derive(Default)]
-pub struct Neighbours {
-    required: Vec<Term>,
-    required_anti: Vec<Term>,
+pub struct Neighbours<'a> {
+    required: Vec<Term<'a>>,
+    required_anti: Vec<Term<'a>>,
     /// Domains with a pod that matches all affinity terms.
-    friends: BTreeSet<Domain>,
+    friends: BTreeSet<Domain<'a>>,
     /// Domains with a pod that matches an anti-affinity term.
-    foes: BTreeSet<Domain>,
+    foes: BTreeSet<Domain<'a>>,
     /// Domains with a pod whose anti-affinity matches this pod.
-    repelling: BTreeSet<Domain>,
+    repelling: BTreeSet<Domain<'a>>,
     is_own_friend: bool,
 }
 
-fn domain(node: &Node, key: &str) -> Option<Domain> {
-    Some((key.to_owned(), label(node, key)?))
+fn domain<'a>(node: &'a Node, key: &'a str) -> Option<Domain<'a>> {
+    Some((key, label(node, key)?))
 }
 
-impl Neighbours {
-    pub fn of(cluster: &Cluster, pod: &Pod) -> Self {
-        let (required, required_anti) = (required(pod), required_anti(pod));
+impl<'a> Neighbours<'a> {
+    pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
+        let required: Vec<Term<'a>> = required(pod).collect();
+        let required_anti: Vec<Term<'a>> = required_anti(pod).collect();
         let (mut friends, mut foes, mut repelling) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (other, on) in cluster.placed() {
             // The same pod has to match all terms.
-            if required.iter().all(|term| term.matches(cluster, other)) {
-                friends.extend(required.iter().filter_map(|term| domain(on, &term.key)));
+            if !required.is_empty() && required.iter().all(|term| term.matches(cluster, other)) {
+                friends.extend(required.iter().filter_map(|term| domain(on, term.key())));
             }
             let anti = required_anti.iter().filter(|term| term.matches(cluster, other));
-            foes.extend(anti.filter_map(|term| domain(on, &term.key)));
-            let theirs = self::required_anti(other);
-            let theirs = theirs.iter().filter(|term| term.matches(cluster, pod));
-            repelling.extend(theirs.filter_map(|term| domain(on, &term.key)));
+            foes.extend(anti.filter_map(|term| domain(on, term.key())));
+            let theirs = self::required_anti(other).filter(|term| term.matches(cluster, pod));
+            repelling.extend(theirs.filter_map(|term| domain(on, term.key())));
         }
         let is_own_friend = required.iter().all(|term| term.matches(cluster, pod));
         Self { required, required_anti, friends, foes, repelling, is_own_friend }
@@ -138,17 +135,19 @@ impl Neighbours {
 
     pub fn reject(&self, node: &Node) -> Option<Rejection> {
         const NAME: &str = "InterPodAffinity";
-        let is_in = |domains: &BTreeSet<Domain>, key: &str| domain(node, key).is_some_and(|it| domains.contains(&it));
-        let has_domains = self.required.iter().all(|term| label(node, &term.key).is_some());
-        let is_met = self.required.iter().all(|term| is_in(&self.friends, &term.key));
+        let is_in =
+            |domains: &BTreeSet<Domain<'_>>, key: &str| label(node, key).is_some_and(|it| domains.contains(&(key, it)));
+        let has_domains = self.required.iter().all(|term| label(node, term.key()).is_some());
+        let is_met = self.required.iter().all(|term| is_in(&self.friends, term.key()));
         let is_first_of_group = self.friends.is_empty() && self.is_own_friend;
         if !(has_domains && (is_met || is_first_of_group)) {
             return Some(Rejection::unresolvable(NAME, "node(s) didn't match pod affinity rules"));
         }
-        if self.required_anti.iter().any(|term| is_in(&self.foes, &term.key)) {
+        if self.required_anti.iter().any(|term| is_in(&self.foes, term.key())) {
             return Some(Rejection::resolvable(NAME, "node(s) didn't match pod anti-affinity rules"));
         }
-        let is_repelled = self.repelling.iter().any(|(key, value)| label(node, key).as_ref() == Some(value));
+        let mut own = node.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+        let is_repelled = own.any(|domain| self.repelling.contains(&domain));
         is_repelled.then(|| Rejection::resolvable(NAME, "node(s) didn't satisfy existing pods anti-affinity rules"))
     }
 }
@@ -156,32 +155,29 @@ impl Neighbours {
 impl Cluster {
     pub(crate) fn affinity_scores(&self, settings: &Settings, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
         let args: Args = settings.args("InterPodAffinity");
-        let own = preferred(pod);
+        let own: Vec<(i64, Term<'_>)> = preferred(pod).collect();
         if own.is_empty() && args.ignore_preferred_terms_of_existing_pods {
             return None;
         }
-        let mut points: BTreeMap<Domain, i64> = BTreeMap::new();
-        let mut add = |on: &Node, key: &str, weight: i64| {
-            if let Some(domain) = domain(on, key) {
-                *points.entry(domain).or_insert(0) += weight;
-            }
-        };
+        let mut points: BTreeMap<Domain<'_>, i64> = BTreeMap::new();
         for (other, on) in self.placed() {
-            for (weight, term) in own.iter().filter(|(_, term)| term.matches(self, other)) {
-                add(on, &term.key, *weight);
-            }
+            let own = own.iter().copied().filter(|(_, term)| term.matches(self, other));
             // A required term of another pod has the weight of the arguments, a preferred term its own.
-            let hard = required(other).into_iter().map(|term| (args.hard_pod_affinity_weight, term));
+            let hard = required(other).map(|term| (args.hard_pod_affinity_weight, term));
             let hard = hard.filter(|(weight, _)| *weight > 0);
-            for (weight, term) in hard.chain(preferred(other)).filter(|(_, term)| term.matches(self, pod)) {
-                add(on, &term.key, weight);
+            let theirs = hard.chain(preferred(other)).filter(|(_, term)| term.matches(self, pod));
+            for (weight, term) in own.chain(theirs) {
+                if let Some(domain) = domain(on, term.key()) {
+                    *points.entry(domain).or_insert(0) += weight;
+                }
             }
         }
         if points.is_empty() {
             return None;
         }
         let sum = |node: &&Node| -> i64 {
-            points.iter().filter(|((key, value), _)| label(node, key).as_ref() == Some(value)).map(|(_, p)| p).sum()
+            let own = node.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+            own.filter_map(|domain| points.get(&domain)).sum()
         };
         let sums: Vec<i64> = fit.iter().map(sum).collect();
         let (least, most) = (*sums.iter().min()?, *sums.iter().max()?);

@@ -1,6 +1,6 @@
 //! `Cluster`: the objects that a decision depends on, as the API has them.
 
-use crate::Labels;
+use crate::{Labels, NO_LABELS};
 use proto::Kind;
 use proto::kinds::api::apps::v1::{ReplicaSet, StatefulSet};
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service};
@@ -9,6 +9,43 @@ use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice}
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The objects of a kind by their keys: namespace and name, or the name alone.
+#[derive(Clone, Debug)]
+pub struct Named<T>(BTreeMap<String, Arc<T>>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Kind> FromIterator<T> for Named<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
+        let mut named = Self::default();
+        objects.into_iter().for_each(|object| named.set(object));
+        named
+    }
+}
+
+impl<T: Kind> Named<T> {
+    pub fn set(&mut self, object: T) {
+        self.0.insert(object.key(), Arc::new(object));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.values().map(|object| &**object)
+    }
+
+    /// Returns an object without a namespace.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.0.get(name).map(|object| &**object)
+    }
+
+    pub fn get_in(&self, namespace: &str, name: &str) -> Option<&T> {
+        self.get(&format!("{namespace}/{name}"))
+    }
+}
 
 /// Services and workload controllers. They give the selectors of default spreading.
 #[derive(Clone, Debug, Default)]
@@ -22,20 +59,20 @@ pub struct Workloads {
 /// Everything about volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Storage {
-    pub claims: Vec<Arc<PersistentVolumeClaim>>,
-    pub volumes: Vec<Arc<PersistentVolume>>,
-    pub classes: Vec<Arc<StorageClass>>,
-    pub drivers: Vec<Arc<CSIDriver>>,
+    pub claims: Named<PersistentVolumeClaim>,
+    pub volumes: Named<PersistentVolume>,
+    pub classes: Named<StorageClass>,
+    pub drivers: Named<CSIDriver>,
     pub capacities: Vec<Arc<CSIStorageCapacity>>,
-    pub csi_nodes: Vec<Arc<CSINode>>,
+    pub csi_nodes: Named<CSINode>,
     pub attachments: Vec<Arc<VolumeAttachment>>,
 }
 
 /// Everything about devices.
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
-    pub claims: Vec<Arc<ResourceClaim>>,
-    pub classes: Vec<Arc<DeviceClass>>,
+    pub claims: Named<ResourceClaim>,
+    pub classes: Named<DeviceClass>,
     pub slices: Vec<Arc<ResourceSlice>>,
 }
 
@@ -84,7 +121,13 @@ impl Cluster {
 
     /// Returns every pod whose node exists, with the node.
     pub fn placed(&self) -> impl Iterator<Item = (&Pod, &Node)> {
-        self.nodes.values().flat_map(|node| self.pods_on(node).map(|pod| (&**pod, &**node)))
+        // Both maps have the names in the same order.
+        let mut nodes = self.nodes.iter().peekable();
+        let found = self.pods.iter().filter_map(move |(name, pods)| {
+            while nodes.next_if(|(before, _)| *before < name).is_some() {}
+            nodes.next_if(|(same, _)| *same == name).map(|(_, node)| (node, pods))
+        });
+        found.flat_map(|(node, pods)| pods.values().map(|pod| (&**pod, &**node)))
     }
 
     /// Returns the class that backs an extended resource: of several the newest, and then the first by name.
@@ -93,14 +136,13 @@ impl Cluster {
         let backs = |class: &&DeviceClass| {
             class.spec.extended_resource_name.as_deref() == Some(resource) || implicit == Some(class.name())
         };
-        let mut classes: Vec<&DeviceClass> = self.devices.classes.iter().map(|class| &**class).filter(backs).collect();
-        classes.sort_by_key(|class| class.name());
+        let classes: Vec<&DeviceClass> = self.devices.classes.iter().filter(backs).collect();
         let age = |class: &&DeviceClass| class.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let newest = classes.iter().map(age).max()?;
         classes.into_iter().find(|class| age(class) == newest)
     }
 
-    pub(crate) fn namespace_labels(&self, namespace: &str) -> Labels {
-        self.namespaces.get(namespace).cloned().unwrap_or_default()
+    pub(crate) fn namespace_labels(&self, namespace: &str) -> &Labels {
+        self.namespaces.get(namespace).unwrap_or(&NO_LABELS)
     }
 }

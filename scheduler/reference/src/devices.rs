@@ -78,10 +78,9 @@ impl<'a> Wanted<'a> {
                     return Err(refuse(format!("pod {:?}: ResourceClaim not created yet", pod.key())));
                 }
             };
-            let mut all = cluster.devices.claims.iter().filter(|claim| claim.namespace() == pod.namespace());
             let key = format!("{}/{name}", pod.namespace());
             let missing = || refuse(format!("could not find ResourceClaim {key:?}: object not found"));
-            let claim = all.find(|claim| claim.name() == name).ok_or_else(missing)?;
+            let claim = cluster.devices.claims.get_in(pod.namespace(), name).ok_or_else(missing)?;
             if claim.is_deleting() {
                 return Err(refuse(format!("resourceclaim {name:?} is being deleted")));
             }
@@ -89,7 +88,7 @@ impl<'a> Wanted<'a> {
                 let pod = pod.key();
                 return Err(refuse(format!("ResourceClaim {key} was not created for pod {pod} (pod is not owner)")));
             }
-            claims.push(&**claim);
+            claims.push(claim);
         }
         for claim in &claims {
             if allocation(claim).is_some() {
@@ -98,7 +97,7 @@ impl<'a> Wanted<'a> {
                 }
                 continue;
             }
-            let known = |name: &str| cluster.devices.classes.iter().any(|class| class.name() == name);
+            let known = |name: &str| cluster.devices.classes.get(name).is_some();
             if let Some((request, class)) = requests(claim).flat_map(classes).find(|(_, class)| !known(class)) {
                 return Err(refuse(format!("request {request}: device class {class} does not exist")));
             }

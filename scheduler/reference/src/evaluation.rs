@@ -1,10 +1,11 @@
 //! `Evaluation`: the verdict of the filters on each node, the scores of the nodes that fit, and the best of them.
 
 use crate::affinity::Neighbours;
+use crate::resources::FitArgs;
 use crate::spread::Required;
 use crate::{Cluster, Rejection, Settings, devices, nodes, resources, spec, volumes};
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::core::v1::{Node, NodeAffinity, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The normalized scores of one plugin, and its weight.
@@ -37,11 +38,13 @@ pub(crate) struct Judge<'a> {
     cluster: &'a Cluster,
     settings: &'a Settings,
     pod: &'a Pod,
-    neighbours: Neighbours,
-    required_spread: Required,
+    added_affinity: Option<NodeAffinity>,
+    fit: FitArgs,
+    neighbours: Neighbours<'a>,
+    required_spread: Required<'a>,
     volumes: volumes::Wanted<'a>,
     exclusive: BTreeSet<String>,
-    places: Vec<(String, String)>,
+    places: Vec<(&'a str, &'a str)>,
     devices: devices::Wanted<'a>,
     /// True if InterPodAffinity has nothing to say in the present cluster. It is then not asked about another one either.
     skips_affinity: bool,
@@ -67,6 +70,8 @@ impl<'a> Judge<'a> {
             cluster,
             settings,
             pod,
+            added_affinity: nodes::added(settings),
+            fit: settings.args("NodeResourcesFit"),
             skips_affinity: neighbours.is_indifferent(),
             neighbours,
             required_spread: if spreads { Required::of(cluster, settings, pod) } else { Required::default() },
@@ -99,9 +104,9 @@ impl<'a> Judge<'a> {
             "NodeUnschedulable" => nodes::is_cordoned(pod, node),
             "NodeName" => nodes::is_another(pod, node),
             "TaintToleration" => nodes::is_tainted(pod, node),
-            "NodeAffinity" => nodes::is_not_selected(settings, pod, node),
+            "NodeAffinity" => nodes::is_not_selected(self.added_affinity.as_ref(), pod, node),
             "NodePorts" => cluster.has_port_conflict(pod, node),
-            "NodeResourcesFit" => cluster.lacks_resources(settings, pod, node),
+            "NodeResourcesFit" => cluster.lacks_resources(settings, &self.fit, pod, node),
             "NodeDeclaredFeatures" => nodes::lacks_features(pod, node),
             "VolumeRestrictions" => cluster.shares_disk(&self.exclusive, pod, node),
             "NodeVolumeLimits" => cluster.has_too_many_volumes(pod, node),
@@ -121,7 +126,7 @@ impl Cluster {
     /// All nodes are judged, whatever part of them the profile says is enough. A pod that preemption has nominated to a node
     /// is judged there as anywhere.
     pub fn evaluate(&self, pod: &Pod, settings: &Settings) -> Evaluation {
-        let mut evaluation = Evaluation { verdicts: self.verdicts(pod, settings), ..Evaluation::default() };
+        let mut evaluation = Evaluation { verdicts: self.verdicts(pod, settings, |_| true), ..Evaluation::default() };
         let fit: Vec<&Node> =
             self.nodes.values().filter(|node| evaluation.fits(node.name())).map(|node| &**node).collect();
         evaluation.scores = self.score(pod, settings, &fit);
@@ -146,14 +151,17 @@ impl Cluster {
         }
     }
 
-    /// Returns the first rejection of each node.
-    pub(crate) fn verdicts(&self, pod: &Pod, settings: &Settings) -> BTreeMap<String, Option<Rejection>> {
-        let everywhere = |rejection: Rejection| {
-            self.nodes.keys().map(|name| (name.clone(), Some(rejection.clone()))).collect::<BTreeMap<_, _>>()
-        };
+    /// Returns the first rejection of each node that is to be judged.
+    pub(crate) fn verdicts(
+        &self,
+        pod: &Pod,
+        settings: &Settings,
+        is_judged: impl Fn(&Node) -> bool,
+    ) -> BTreeMap<String, Option<Rejection>> {
+        let judged = self.nodes.iter().filter(|(_, node)| is_judged(node));
         let judge = match Judge::of(self, settings, pod) {
             Ok(judge) => judge,
-            Err(rejection) => return everywhere(rejection),
+            Err(rejection) => return judged.map(|(name, _)| (name.clone(), Some(rejection.clone()))).collect(),
         };
         let is_asked = settings.pre_filters.iter().any(|plugin| plugin == "NodeAffinity");
         let named = if is_asked { nodes::named(pod).ok().flatten() } else { None };
@@ -163,7 +171,7 @@ impl Cluster {
             }
             _ => self.with_nominated(&judge, node).or_else(|| judge.reject(node)),
         };
-        self.nodes.iter().map(|(name, node)| (name.clone(), verdict(node))).collect()
+        judged.map(|(name, node)| (name.clone(), verdict(node))).collect()
     }
 
     /// Rejects a node that is too small once the pods that are nominated to it are there. They may never come, so a node has
@@ -185,16 +193,15 @@ impl Cluster {
 
     /// Returns the scores of the nodes that fit, in the order of the profile.
     pub fn score(&self, pod: &Pod, settings: &Settings, fit: &[&Node]) -> Vec<PluginScores> {
-        let all = |score: &dyn Fn(&Node) -> i64| Some(fit.iter().map(|node| score(node)).collect());
         let of = |plugin: &str| -> Option<Vec<i64>> {
             match plugin {
                 "TaintToleration" => Some(nodes::taint_scores(pod, fit)),
                 "NodeAffinity" => nodes::affinity_scores(settings, pod, fit),
-                "NodeResourcesFit" => all(&|node| resources::fit_score(self, settings, pod, node)),
+                "NodeResourcesFit" => Some(resources::fit_scores(self, settings, pod, fit)),
                 "NodeResourcesBalancedAllocation" => resources::balance_scores(self, settings, pod, fit),
                 "PodTopologySpread" => self.spread_scores(settings, pod, fit),
                 "InterPodAffinity" => self.affinity_scores(settings, pod, fit),
-                "ImageLocality" => all(&|node| self.image_locality(pod, node)),
+                "ImageLocality" => Some(self.image_locality(pod, fit)),
                 "DynamicResources" => devices::Wanted::of(self, pod).ok().and_then(|wanted| wanted.scores(self, fit)),
                 _ => None,
             }

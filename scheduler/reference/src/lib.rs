@@ -1,8 +1,9 @@
 //! The reference evaluator: a slow and simple scheduler, directly from the objects and the definitions.
 //!
 //! Tests, benchmarks and experiments compare the decisions of the scheduler with it. It has no caches and no counters that
-//! outlive a decision, and shares no code with the plugins but the selectors and quantities of `proto`, the fields of
-//! objects in `component-helpers`, and the language of device selectors.
+//! outlive a decision, and shares no code with the plugins but the quantities of `proto`, the fields of objects in
+//! `component-helpers`, and the language of device selectors. It borrows what it reads of the objects, so that a decision
+//! costs one look at every pod and node.
 //!
 //! ```text
 //!   Cluster::evaluate(pod, settings)   verdict of each node with plugin and reasons, scores, the best nodes
@@ -15,6 +16,7 @@
 
 // What there is.
 mod cluster;
+mod selector;
 mod settings;
 
 // One file for each kind of rule.
@@ -34,17 +36,15 @@ mod check;
 mod tests;
 
 pub use check::Decision;
-pub use cluster::{Cluster, Devices, Storage, Workloads};
+pub use cluster::{Cluster, Devices, Named, Storage, Workloads};
 pub use evaluation::{Evaluation, PluginScores};
 pub use preemption::{Candidate, Preemption};
 pub use settings::Settings;
 
 use proto::kinds::api::core::v1::{Node, Pod, PodSpec};
-use proto::kinds::metav1::LabelSelector;
-use proto::meta::label_selector;
-use proto::meta::selector::Selector;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 pub type Labels = BTreeMap<String, String>;
 
@@ -73,19 +73,17 @@ impl fmt::Display for Rejection {
     }
 }
 
-fn spec(pod: &Pod) -> PodSpec {
-    pod.spec.clone().unwrap_or_default()
+static NO_SPEC: LazyLock<PodSpec> = LazyLock::new(PodSpec::default);
+static NO_LABELS: Labels = Labels::new();
+
+fn spec(pod: &Pod) -> &PodSpec {
+    pod.spec.as_ref().unwrap_or(&NO_SPEC)
 }
 
-fn labels(pod: &Pod) -> Labels {
-    pod.metadata.labels.clone().unwrap_or_default()
+fn labels(pod: &Pod) -> &Labels {
+    pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
 }
 
-fn label(node: &Node, key: &str) -> Option<String> {
-    node.metadata.labels.as_ref()?.get(key).cloned()
-}
-
-/// Returns a parsed selector. An invalid one selects nothing; the API server does not admit any.
-fn selector_of(selector: Option<&LabelSelector>) -> Selector {
-    label_selector::from_typed(selector).unwrap_or_else(|_| Selector::nothing())
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }

@@ -2,7 +2,8 @@
 //! least.
 
 use crate::evaluation::{Judge, priority};
-use crate::{Cluster, Settings, labels, selector_of, spec};
+use crate::selector::{is_empty, selects};
+use crate::{Cluster, Settings, labels, spec};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
 use proto::kinds::jiff::Timestamp;
@@ -50,7 +51,7 @@ impl Cluster {
     /// The fewest violated budgets decide, then the lowest highest priority, the lowest sum of priorities, the fewest
     /// victims, and the latest start of the most important ones.
     pub fn preempt(&self, pod: &Pod, settings: &Settings) -> Preemption {
-        let verdicts = self.verdicts(pod, settings);
+        let verdicts = self.verdicts(pod, settings, |_| true);
         let Ok(judge) = Judge::of(self, settings, pod) else { return Preemption::default() };
         if !self.may_preempt(pod, &verdicts) {
             return Preemption::default();
@@ -77,9 +78,10 @@ impl Cluster {
         if spec(pod).preemption_policy.as_deref() == Some("Never") {
             return false;
         }
-        let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.clone()).unwrap_or_default();
-        let Some(node) = self.nodes.get(&nominated) else { return true };
-        let is_hopeless = verdicts.get(&nominated).and_then(Option::as_ref).is_some_and(|it| !it.is_resolvable);
+        let nominated =
+            pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref()).unwrap_or_default();
+        let Some(node) = self.nodes.get(nominated) else { return true };
+        let is_hopeless = verdicts.get(nominated).and_then(Option::as_ref).is_some_and(|it| !it.is_resolvable);
         is_hopeless || !self.pods_on(node).any(|other| priority(other) < priority(pod) && is_leaving(other))
     }
 
@@ -119,17 +121,17 @@ impl Cluster {
         let mut protected = BTreeSet::new();
         for budget in &self.budgets {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-            let status = budget.status.clone().unwrap_or_default();
-            let disrupted = status.disrupted_pods.unwrap_or_default();
-            let selector = selector_of(selector);
+            let status = budget.status.as_ref();
+            let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
             let selects = |pod: &&Arc<Pod>| {
                 pod.namespace() == budget.namespace()
-                    && !selector.is_empty()
+                    && !is_empty(selector)
                     && !labels(pod).is_empty()
-                    && selector.matches(&labels(pod))
-                    && !disrupted.contains_key(pod.name())
+                    && selects(selector, labels(pod))
+                    && !disrupted.is_some_and(|disrupted| disrupted.contains_key(pod.name()))
             };
-            let allowed = usize::try_from(status.disruptions_allowed.unwrap_or(0)).unwrap_or(0);
+            let allowed = status.and_then(|status| status.disruptions_allowed).unwrap_or(0);
+            let allowed = usize::try_from(allowed).unwrap_or(0);
             protected.extend(pods.iter().filter(selects).skip(allowed).map(|pod| pod.uid().to_owned()));
         }
         protected

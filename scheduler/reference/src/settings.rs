@@ -65,13 +65,6 @@ impl Settings {
         filters.chain(scores).map(String::as_str).collect()
     }
 
-    /// Returns the settings without the PreFilter and Filter of some plugins.
-    pub fn without_filters(mut self, plugins: &[&str]) -> Self {
-        self.pre_filters.retain(|name| !plugins.contains(&name.as_str()));
-        self.filters.retain(|name| !plugins.contains(&name.as_str()));
-        self
-    }
-
     pub(crate) fn filters_by(&self, plugin: &str) -> bool {
         self.filters.iter().any(|name| name == plugin)
     }

@@ -1,12 +1,14 @@
 //! Topology spread: counts the matching pods of every domain, and compares them with the domain that has the fewest.
 
 use crate::nodes::{is_selected, repels};
-use crate::{Cluster, Labels, Rejection, Settings, label, labels, selector_of, spec};
+use crate::selector::{is_empty, of_labels, selects};
+use crate::{Cluster, Labels, Rejection, Settings, label, labels, spec};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, TopologySpreadConstraint};
-use proto::meta::selector::Selector;
+use proto::kinds::metav1::LabelSelector;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const NAME: &str = "PodTopologySpread";
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -25,8 +27,8 @@ struct Rule {
     key: String,
     max_skew: i64,
     min_domains: usize,
-    /// A pod has to match all of them.
-    selectors: Vec<Selector>,
+    /// A pod has to match all of them. A missing one selects nothing.
+    selectors: Vec<Option<LabelSelector>>,
     /// The pod's own values of `matchLabelKeys`.
     same: Labels,
     honors_affinity: bool,
@@ -35,30 +37,49 @@ struct Rule {
 
 impl Rule {
     fn new(pod: &Pod, constraint: &TopologySpreadConstraint) -> Self {
-        let keys = constraint.match_label_keys.clone().unwrap_or_default();
+        let keys = constraint.match_label_keys.as_deref().unwrap_or_default();
+        let own = labels(pod).iter().filter(|(key, _)| keys.contains(key));
         Self {
             key: constraint.topology_key.clone(),
             max_skew: constraint.max_skew.into(),
             min_domains: usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(1),
-            selectors: vec![selector_of(constraint.label_selector.as_ref())],
-            same: labels(pod).into_iter().filter(|(key, _)| keys.contains(key)).collect(),
+            selectors: vec![constraint.label_selector.clone()],
+            same: own.map(|(key, value)| (key.clone(), value.clone())).collect(),
             honors_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
             honors_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
         }
     }
 
     fn selects(&self, other: &Labels) -> bool {
-        self.selectors.iter().all(|selector| selector.matches(other))
+        self.selectors.iter().all(|selector| selects(selector.as_ref(), other))
             && self.same.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 
     /// Returns the number of pods on the node that the constraint counts. An empty selector counts no pod.
     fn matching(&self, cluster: &Cluster, pod: &Pod, node: &Node) -> i64 {
-        let has_selector = !self.same.is_empty() || self.selectors.iter().any(|selector| !selector.is_empty());
-        let counts = |other: &&std::sync::Arc<Pod>| {
-            has_selector && other.namespace() == pod.namespace() && !other.is_deleting() && self.selects(&labels(other))
+        if self.same.is_empty() && self.selectors.iter().all(|selector| is_empty(selector.as_ref())) {
+            return 0;
+        }
+        let counts = |other: &&Arc<Pod>| {
+            other.namespace() == pod.namespace() && !other.is_deleting() && self.selects(labels(other))
         };
         cluster.pods_on(node).filter(counts).count() as i64
+    }
+
+    /// Returns the number of pods that the constraint counts in each domain.
+    fn domains<'a>(
+        &self,
+        cluster: &'a Cluster,
+        pod: &Pod,
+        is_inside: impl Fn(&Node) -> bool,
+    ) -> BTreeMap<&'a str, i64> {
+        let mut counts = BTreeMap::new();
+        for node in cluster.nodes.values().filter(|node| is_inside(node) && self.is_eligible(pod, node)) {
+            if let Some(domain) = label(node, &self.key) {
+                *counts.entry(domain).or_insert(0) += self.matching(cluster, pod, node);
+            }
+        }
+        counts
     }
 
     /// Returns true if the constraint's policies count the node.
@@ -76,7 +97,7 @@ struct Rules {
 
 impl Rules {
     fn of(cluster: &Cluster, settings: &Settings, pod: &Pod, when_unsatisfiable: &str) -> Self {
-        let own = spec(pod).topology_spread_constraints.unwrap_or_default();
+        let own = spec(pod).topology_spread_constraints.as_deref().unwrap_or_default();
         let is_wanted = |constraint: &&TopologySpreadConstraint| constraint.when_unsatisfiable == when_unsatisfiable;
         if !own.is_empty() {
             let rules = own.iter().filter(is_wanted).map(|constraint| Rule::new(pod, constraint)).collect();
@@ -85,12 +106,16 @@ impl Rules {
         let args: Args = settings.args(NAME);
         let needs_all_keys = args.defaulting_type == "List";
         let defaults = if needs_all_keys { args.default_constraints } else { system_defaults() };
+        let defaults: Vec<&TopologySpreadConstraint> = defaults.iter().filter(is_wanted).collect();
+        if defaults.is_empty() {
+            return Self { rules: Vec::new(), needs_all_keys };
+        }
         let selectors = cluster.workload_selectors(pod);
         let rule =
             |constraint| Rule { selectors: selectors.clone(), same: Labels::new(), ..Rule::new(pod, constraint) };
-        let rules = match selectors.iter().all(Selector::is_empty) {
+        let rules = match selectors.iter().all(|selector| is_empty(selector.as_ref())) {
             true => Vec::new(),
-            false => defaults.iter().filter(is_wanted).map(rule).collect(),
+            false => defaults.into_iter().map(rule).collect(),
         };
         Self { rules, needs_all_keys }
     }
@@ -117,21 +142,14 @@ fn system_defaults() -> Vec<TopologySpreadConstraint> {
 
 /// The required constraints of a pod, with the number of pods in each domain.
 #[derive(Default)]
-pub struct Required(Vec<(Rule, BTreeMap<String, i64>)>);
+pub struct Required<'a>(Vec<(Rule, BTreeMap<&'a str, i64>)>);
 
-impl Required {
-    pub fn of(cluster: &Cluster, settings: &Settings, pod: &Pod) -> Self {
+impl<'a> Required<'a> {
+    pub fn of(cluster: &'a Cluster, settings: &Settings, pod: &Pod) -> Self {
         let all = Rules::of(cluster, settings, pod, "DoNotSchedule");
-        let inside: Vec<&Node> = cluster.nodes.values().map(|node| &**node).filter(|n| all.has_all_keys(n)).collect();
-        let counted = |rule: Rule| {
-            let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-            for node in inside.iter().filter(|node| rule.is_eligible(pod, node)) {
-                let domain = label(node, &rule.key).unwrap_or_default();
-                *counts.entry(domain).or_insert(0) += rule.matching(cluster, pod, node);
-            }
-            (rule, counts)
-        };
-        Self(all.rules.into_iter().map(counted).collect())
+        let counts: Vec<_> =
+            all.rules.iter().map(|rule| rule.domains(cluster, pod, |node| all.has_all_keys(node))).collect();
+        Self(all.rules.into_iter().zip(counts).collect())
     }
 
     pub fn reject(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
@@ -142,8 +160,8 @@ impl Required {
             // Without any domain, no count is the least.
             let Some(fewest) = counts.values().copied().min().or((rule.min_domains > 0).then_some(0)) else { continue };
             let least = if counts.len() < rule.min_domains { 0 } else { fewest };
-            let itself = i64::from(rule.selects(&labels(pod)));
-            if counts.get(&domain).copied().unwrap_or(0) + itself - least > rule.max_skew {
+            let itself = i64::from(rule.selects(labels(pod)));
+            if counts.get(domain).copied().unwrap_or(0) + itself - least > rule.max_skew {
                 return Some(Rejection::resolvable(NAME, MISMATCH));
             }
         }
@@ -165,14 +183,11 @@ impl Cluster {
                 true => scored().count(),
                 false => scored().map(|n| label(n, &rule.key)).collect::<BTreeSet<_>>().len(),
             };
-            let in_domain = |domain: &str| -> i64 {
-                let inside = self.nodes.values().filter(|n| all.is_inside(n) && rule.is_eligible(pod, n));
-                let inside = inside.filter(|n| label(n, &rule.key).as_deref() == Some(domain));
-                inside.map(|node| rule.matching(self, pod, node)).sum()
-            };
+            let counts = if by_host { BTreeMap::new() } else { rule.domains(self, pod, |node| all.is_inside(node)) };
             for (node, total) in fit.iter().zip(&mut totals) {
                 if let (Some(domain), Some(total)) = (label(node, &rule.key), total) {
-                    let matching = if by_host { rule.matching(self, pod, node) } else { in_domain(&domain) };
+                    let in_domain = || counts.get(domain).copied().unwrap_or(0);
+                    let matching = if by_host { rule.matching(self, pod, node) } else { in_domain() };
                     *total += matching as f64 * ((size + 2) as f64).ln() + (rule.max_skew - 1) as f64;
                 }
             }
@@ -189,12 +204,13 @@ impl Cluster {
     }
 
     /// Returns the selectors of the Services that select a pod, and of its controller.
-    fn workload_selectors(&self, pod: &Pod) -> Vec<Selector> {
+    fn workload_selectors(&self, pod: &Pod) -> Vec<Option<LabelSelector>> {
         let is_near = |namespace: &str| namespace == pod.namespace();
         let services = self.workloads.services.iter().filter(|service| is_near(service.namespace()));
-        let selectors =
-            services.map(|s| Selector::from_map(s.spec.clone().and_then(|s| s.selector).unwrap_or_default()));
-        let mut found: Vec<Selector> = selectors.filter(|s| !s.is_empty() && s.matches(&labels(pod))).collect();
+        let selectors = services.filter_map(|service| service.spec.as_ref()?.selector.as_ref());
+        let selectors = selectors.filter(|labels| !labels.is_empty()).map(of_labels);
+        let mut found: Vec<Option<LabelSelector>> =
+            selectors.map(Some).filter(|selector| selects(selector.as_ref(), labels(pod))).collect();
         let owners = pod.metadata.owner_references.iter().flatten();
         for owner in owners.filter(|owner| owner.controller == Some(true)).take(1) {
             let is_owner = |namespace: &str, name: &str| is_near(namespace) && name == owner.name;
@@ -202,19 +218,19 @@ impl Cluster {
             let selector = match owner.kind.as_str() {
                 "ReplicaSet" => {
                     let found = workloads.replica_sets.iter().find(|it| is_owner(it.namespace(), it.name()));
-                    found.and_then(|it| it.spec.as_ref()).map(|spec| selector_of(Some(&spec.selector)))
+                    found.and_then(|it| it.spec.as_ref()).map(|spec| spec.selector.clone())
                 }
                 "StatefulSet" => {
                     let found = workloads.stateful_sets.iter().find(|it| is_owner(it.namespace(), it.name()));
-                    found.and_then(|it| it.spec.as_ref()).map(|spec| selector_of(Some(&spec.selector)))
+                    found.and_then(|it| it.spec.as_ref()).map(|spec| spec.selector.clone())
                 }
                 "ReplicationController" => {
                     let found = workloads.replication_controllers.iter().find(|it| is_owner(it.namespace(), it.name()));
-                    found.and_then(|it| it.spec.as_ref()?.selector.clone()).map(Selector::from_map)
+                    found.and_then(|it| it.spec.as_ref()?.selector.as_ref()).map(of_labels)
                 }
                 _ => None,
             };
-            found.extend(selector);
+            found.extend(selector.map(Some));
         }
         found
     }

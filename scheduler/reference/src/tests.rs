@@ -24,7 +24,7 @@ fn a_wrong_decision_is_named() {
     let evaluation = cluster.evaluate(&pod, &settings);
     assert_eq!(evaluation.best, ["large".to_owned()].into());
     // Of 8 cores 75 percent are free with the pod, and of 4 cores 50; of 8 GiB of memory 87.
-    let scores = [("NodeResourcesFit".to_owned(), vec![81, 68])].into();
+    let scores = Some([("NodeResourcesFit".to_owned(), vec![81, 68])].into());
     let right = Decision {
         node: "large".to_owned(),
         feasible: ["large", "middle"].map(str::to_owned).into(),
@@ -34,11 +34,14 @@ fn a_wrong_decision_is_named() {
     assert_eq!(cluster.check(&pod, &settings, &right), [""; 0]);
     let wrong = |decision: Decision| cluster.check(&pod, &settings, &decision).join("; ");
     assert_eq!(wrong(Decision { node: "middle".to_owned(), ..right.clone() }), "middle is not among the best");
+    // Without scores, the choice is judged all the same.
+    let unrecorded = Decision { node: "middle".to_owned(), scores: None, ..right.clone() };
+    assert_eq!(wrong(unrecorded), "middle is not among the best");
     let feasible = vec!["large".to_owned(), "small".to_owned()];
     assert_eq!(
         wrong(Decision { feasible, ..right.clone() }),
         "the pod fits on middle too; the pod does not fit on small: Insufficient cpu (NodeResourcesFit)"
     );
-    let scores = [("NodeResourcesFit".to_owned(), vec![81, 70])].into();
-    assert_eq!(wrong(Decision { scores, ..right }), "NodeResourcesFit scores [81, 70] and not [81, 68]");
+    let scores = Some([("NodeResourcesFit".to_owned(), vec![81, 70])].into());
+    assert_eq!(wrong(Decision { scores, ..right.clone() }), "NodeResourcesFit scores [81, 70] and not [81, 68]");
 }

@@ -1,7 +1,8 @@
 //! Volumes: which claims and disks let a pod run on a node, from the objects of storage.
 
 use crate::nodes::matches;
-use crate::{Cluster, Labels, Rejection, label, selector_of};
+use crate::selector::selects;
+use crate::{Cluster, NO_LABELS, Rejection, label};
 use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
 use component_helpers::volumes::csi_volume::CsiVolume;
 use component_helpers::volumes::pod_volumes::{self, ClaimVolume};
@@ -33,25 +34,21 @@ fn rejection(plugin: &'static str, why: String) -> Rejection {
     Rejection { plugin, reasons: vec![why], is_resolvable: false }
 }
 
-fn named<'a, T: Kind>(all: &'a [Arc<T>], namespace: &str, name: &str) -> Option<&'a T> {
-    all.iter().map(|it| &**it).find(|it| it.namespace() == namespace && it.name() == name)
-}
-
 fn not_found(claim: &str) -> String {
     format!("persistentvolumeclaim {claim:?} not found")
 }
 
 impl Cluster {
     fn claim(&self, pod: &Pod, name: &str) -> Option<&PersistentVolumeClaim> {
-        named(&self.storage.claims, pod.namespace(), name)
+        self.storage.claims.get_in(pod.namespace(), name)
     }
 
     fn volume(&self, name: &str) -> Option<&PersistentVolume> {
-        named(&self.storage.volumes, "", name)
+        self.storage.volumes.get(name)
     }
 
     fn class_of(&self, claim: &PersistentVolumeClaim) -> Option<&StorageClass> {
-        named(&self.storage.classes, "", claims::class(claim))
+        self.storage.classes.get(claims::class(claim))
     }
 
     /// Reads the claims of a pod, or returns why it can run nowhere.
@@ -133,9 +130,9 @@ impl Cluster {
         node: &Node,
         taken: &BTreeSet<String>,
     ) -> Option<&PersistentVolume> {
-        let of_class = self.storage.volumes.iter().map(|volume| &**volume);
+        let volumes = self.storage.volumes.iter();
         let free: Vec<&PersistentVolume> =
-            of_class.filter(|v| volumes::class(v) == class.name() && !taken.contains(v.name())).collect();
+            volumes.filter(|v| volumes::class(v) == class.name() && !taken.contains(v.name())).collect();
         let is_reserved = |volume: &PersistentVolume| {
             let reference = volumes::claim_ref(volume);
             reference.is_some_and(|it| {
@@ -144,14 +141,13 @@ impl Cluster {
                     && it.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == claim.uid())
             })
         };
-        let mut by_name = free.clone();
-        by_name.sort_by_key(|volume| volume.name());
-        if let Some(reserved) = by_name.iter().find(|volume| is_reserved(volume) && suits(volume, claim)) {
+        // They are in the order of their names.
+        if let Some(reserved) = free.iter().find(|volume| is_reserved(volume) && suits(volume, claim)) {
             return Some(*reserved).filter(|volume| is_in_reach(volume, node));
         }
         let selector = claim.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let is_selected = |volume: &PersistentVolume| {
-            selector.is_none() || selector_of(selector).matches(&volume.metadata.labels.clone().unwrap_or_default())
+            selector.is_none() || selects(selector, volume.metadata.labels.as_ref().unwrap_or(&NO_LABELS))
         };
         let is_free = |volume: &&PersistentVolume| {
             volumes::claim_ref(volume).is_none()
@@ -168,25 +164,25 @@ impl Cluster {
         if ["", "kubernetes.io/no-provisioner"].contains(&class.provisioner.as_str()) {
             return Some(BIND_CONFLICT);
         }
-        let topologies = class.allowed_topologies.clone().unwrap_or_default();
+        let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
         let is_allowed = topologies.iter().any(|term| {
             let mut expressions = term.match_label_expressions.iter().flatten();
-            expressions.all(|one| label(node, &one.key).is_some_and(|value| one.values.contains(&value)))
+            expressions.all(|one| label(node, &one.key).is_some_and(|value| one.values.iter().any(|it| it == value)))
         });
         if !topologies.is_empty() && !is_allowed {
             return Some(BIND_CONFLICT);
         }
-        let driver = named(&self.storage.drivers, "", &class.provisioner)?;
+        let driver = self.storage.drivers.get(&class.provisioner)?;
         if driver.spec.storage_capacity != Some(true) {
             return None;
         }
-        let labels: Labels = node.metadata.labels.clone().unwrap_or_default();
+        let labels = node.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
         let has_room = |capacity: &Arc<CSIStorageCapacity>| {
             let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
             let limit = limit.and_then(|limit| Quantity::try_from(limit).ok());
             capacity.storage_class_name == class.name()
                 && limit.is_some_and(|limit| limit >= claims::requested(claim))
-                && capacity.node_topology.as_ref().is_some_and(|it| selector_of(Some(it)).matches(&labels))
+                && selects(capacity.node_topology.as_ref(), labels)
         };
         let is_room = self.storage.capacities.iter().any(has_room);
         (!is_room).then_some("node(s) did not have enough free storage")
@@ -206,15 +202,18 @@ impl Cluster {
     }
 
     pub(crate) fn shares_disk(&self, exclusive: &BTreeSet<String>, pod: &Pod, node: &Node) -> Option<Rejection> {
+        let own: Vec<&Volume> = pod_volumes::volumes(pod).collect();
         let excludes = |other: &Arc<Pod>| {
-            let mut own = pod_volumes::volumes(pod);
-            own.any(|mine| pod_volumes::volumes(other).any(|theirs| is_same_disk(mine, theirs)))
+            own.iter().any(|mine| pod_volumes::volumes(other).any(|theirs| is_same_disk(mine, theirs)))
         };
-        if self.pods_on(node).any(excludes) {
+        if !own.is_empty() && self.pods_on(node).any(excludes) {
             return Some(Rejection::resolvable(RESTRICTIONS, "node(s) had no available disk"));
         }
+        if exclusive.is_empty() {
+            return None;
+        }
         let uses = |(other, _): (&Pod, &Node)| pod_volumes::claim_keys(other).iter().any(|key| exclusive.contains(key));
-        (!exclusive.is_empty() && self.placed().any(uses)).then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
+        self.placed().any(uses).then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
     }
 
     /// Returns the volumes of drivers behind a pod's claims. A claim without a volume stands for one of its own.
@@ -234,13 +233,16 @@ impl Cluster {
 
     pub(crate) fn has_too_many_volumes(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
         let wanted = self.driver_volumes(pod);
+        if wanted.is_empty() {
+            return None;
+        }
         let mut present: BTreeSet<(String, String)> =
             self.pods_on(node).flat_map(|other| self.driver_volumes(other)).collect();
         for attachment in self.storage.attachments.iter().filter(|it| it.spec.node_name == node.name()) {
             let name = attachment.spec.source.persistent_volume_name.as_deref().unwrap_or_default();
             present.extend(self.volume(name).and_then(CsiVolume::of).map(|it| (it.driver, it.handle)));
         }
-        let drivers = named(&self.storage.csi_nodes, "", node.name())?.spec.drivers.iter();
+        let drivers = self.storage.csi_nodes.get(node.name())?.spec.drivers.iter();
         let mut limits = drivers.filter_map(|driver| Some((&driver.name, driver.allocatable.as_ref()?.count?)));
         let exceeds = limits.any(|(driver, limit)| {
             let is_of = |volume: &&(String, String)| volume.0 == *driver;
@@ -251,7 +253,7 @@ impl Cluster {
     }
 
     /// Returns the labels of the volumes of a pod that name zones and regions.
-    pub(crate) fn volume_places(&self, pod: &Pod) -> Result<Vec<(String, String)>, Rejection> {
+    pub(crate) fn volume_places(&self, pod: &Pod) -> Result<Vec<(&str, &str)>, Rejection> {
         let mut places = Vec::new();
         for needed in pod_volumes::with_claims(pod).filter(|needed| !needed.is_ephemeral) {
             let why = |why: String| rejection(ZONE, why);
@@ -259,12 +261,13 @@ impl Cluster {
             let name = claims::volume_name(claim);
             if !name.is_empty() {
                 let gone = || why(format!("persistentvolume {name:?} not found"));
-                let labels = self.volume(name).ok_or_else(gone)?.metadata.labels.clone().unwrap_or_default();
+                let labels = self.volume(name).ok_or_else(gone)?.metadata.labels.iter().flatten();
+                let labels = labels.map(|(key, value)| (key.as_str(), value.as_str()));
                 let is_place = |key: &str| key.ends_with("/zone") || key.ends_with("/region");
                 let is_known = |key: &str| {
                     key.starts_with("topology.kubernetes.io/") || key.starts_with("failure-domain.beta.kubernetes.io/")
                 };
-                places.extend(labels.into_iter().filter(|(key, _)| is_known(key) && is_place(key)));
+                places.extend(labels.filter(|(key, _)| is_known(key) && is_place(key)));
                 continue;
             }
             let class = claims::class(claim);
@@ -287,15 +290,18 @@ impl Cluster {
 }
 
 /// Rejects a node that is in another zone or region than the volumes. A node in none passes.
-pub fn is_elsewhere(places: &[(String, String)], node: &Node) -> Option<Rejection> {
+pub fn is_elsewhere(places: &[(&str, &str)], node: &Node) -> Option<Rejection> {
     const PREFIXES: [&str; 2] = ["topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/"];
+    if places.is_empty() {
+        return None;
+    }
     let value = |key: &str| {
         let kind = key.rsplit('/').next().unwrap_or_default();
         label(node, key).or_else(|| label(node, &format!("{}{kind}", PREFIXES[0])))
     };
     let all = PREFIXES.iter().flat_map(|prefix| ["zone", "region"].map(|kind| format!("{prefix}{kind}")));
     let is_somewhere = all.into_iter().any(|key| label(node, &key).is_some());
-    let fits = |(key, values): &(String, String)| value(key).is_some_and(|it| values.split("__").any(|one| one == it));
+    let fits = |(key, values): &(&str, &str)| value(key).is_some_and(|it| values.split("__").any(|one| one == it));
     let is_elsewhere = is_somewhere && !places.iter().all(fits);
     is_elsewhere.then(|| Rejection::unresolvable(ZONE, "node(s) had no available volume zone"))
 }

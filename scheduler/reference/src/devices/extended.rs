@@ -11,8 +11,8 @@ pub fn claim_on(cluster: &Cluster, pod: &Pod, node: &Node) -> Option<ResourceCla
     let counted = allocatable(node);
     let mut requests = Vec::new();
     for (resource, class) in backed(cluster, pod) {
-        if counted.get(&resource).copied().unwrap_or(0) == 0 {
-            requests.extend(amounts_of(pod, &resource).into_iter().map(|amount| (class.to_owned(), amount)));
+        if counted.get(resource).copied().unwrap_or(0) == 0 {
+            requests.extend(amounts_of(pod, resource).into_iter().map(|amount| (class.to_owned(), amount)));
         }
     }
     if requests.is_empty() {
@@ -35,9 +35,9 @@ pub fn claim_on(cluster: &Cluster, pod: &Pod, node: &Node) -> Option<ResourceCla
 }
 
 /// Returns the resources of a pod that classes back, with the names of the classes.
-fn backed<'a>(cluster: &'a Cluster, pod: &Pod) -> Vec<(String, &'a str)> {
+fn backed<'a>(cluster: &'a Cluster, pod: &'a Pod) -> Vec<(&'a str, &'a str)> {
     let wanted = of(pod).into_iter().filter(|(_, amount)| *amount > 0);
-    wanted.filter_map(|(resource, _)| cluster.backing(&resource).map(|class| (resource, class.name()))).collect()
+    wanted.filter_map(|(resource, _)| cluster.backing(resource).map(|class| (resource, class.name()))).collect()
 }
 
 /// Returns how many devices each container needs that no other one shares. Init containers that end use the devices of later
@@ -45,10 +45,10 @@ fn backed<'a>(cluster: &'a Cluster, pod: &Pod) -> Vec<(String, &'a str)> {
 fn amounts_of(pod: &Pod, resource: &str) -> Vec<i64> {
     let spec = spec(pod);
     let wanted = |container: &Container| {
-        let all: Amounts = amounts(container.resources.as_ref().and_then(|it| it.requests.as_ref()));
+        let all: Amounts<'_> = amounts(container.resources.as_ref().and_then(|it| it.requests.as_ref()));
         all.get(resource).copied().unwrap_or(0)
     };
-    let init = spec.init_containers.unwrap_or_default();
+    let init = spec.init_containers.as_deref().unwrap_or_default();
     let stays = |container: &Container| container.restart_policy.as_deref() == Some("Always");
     let apps: i64 = spec.containers.iter().map(wanted).sum();
     let beyond = init.iter().enumerate().filter(|(_, container)| !stays(container)).map(|(number, container)| {

@@ -1,8 +1,8 @@
 //! `World`: the devices in reach of one node, and what others have of them. It judges whole choices, and takes the first that
 //! keeps all rules.
 
-use crate::Cluster;
 use crate::nodes::selector_matches;
+use crate::{Cluster, Named};
 use cel::device::DeviceExpression;
 use component_helpers::device_claims::devices;
 use proto::Kind;
@@ -46,9 +46,9 @@ struct Wanted<'a> {
 }
 
 pub struct World<'a> {
-    classes: &'a [Arc<DeviceClass>],
+    classes: &'a Named<DeviceClass>,
     known: Vec<Known<'a>>,
-    /// All devices that use up counters, be they in reach or not.
+    /// All devices of these pools that use up counters, be they in reach or not.
     published: Vec<Known<'a>>,
     /// Free counters by pool, set and name, without what is allocated.
     counters: BTreeMap<(String, String, String, String), Quantity>,
@@ -56,6 +56,9 @@ pub struct World<'a> {
     /// What claims have of each device, by driver, pool and name.
     taken: BTreeMap<(&'a str, &'a str, &'a str), Taken>,
 }
+
+/// A driver and the name of one of its pools.
+type Pool<'a> = (&'a str, &'a str);
 
 /// What claims have of a device.
 #[derive(Default)]
@@ -66,9 +69,14 @@ struct Taken {
     shared: Option<BTreeMap<String, Quantity>>,
 }
 
-fn taken(claims: &[Arc<ResourceClaim>]) -> BTreeMap<(&str, &str, &str), Taken> {
+/// Returns what claims have of the devices of some pools.
+fn taken<'a>(
+    claims: &'a Named<ResourceClaim>,
+    pools: &BTreeSet<Pool<'_>>,
+) -> BTreeMap<(&'a str, &'a str, &'a str), Taken> {
     let mut all: BTreeMap<_, Taken> = BTreeMap::new();
-    for result in claims.iter().flat_map(|claim| devices(claim)).filter(|it| it.admin_access != Some(true)) {
+    let results = claims.iter().flat_map(devices).filter(|it| it.admin_access != Some(true));
+    for result in results.filter(|it| pools.contains(&(&*it.driver, &*it.pool))) {
         let taken = all.entry((&*result.driver, &*result.pool, &*result.device)).or_default();
         taken.is_exclusive |= result.share_id.is_none();
         if result.share_id.is_some() {
@@ -79,6 +87,17 @@ fn taken(claims: &[Arc<ResourceClaim>]) -> BTreeMap<(&str, &str, &str), Taken> {
         }
     }
     all
+}
+
+/// Returns the pools with a slice that has a device in reach of a node.
+fn pools_in_reach<'a>(slices: &'a [Arc<ResourceSlice>], node: &Node) -> BTreeSet<Pool<'a>> {
+    let slices = slices.iter().map(|slice| &slice.spec);
+    let reached = slices.filter(|slice| slice.devices.iter().flatten().any(|device| is_in_reach(slice, device, node)));
+    reached.map(pool).collect()
+}
+
+fn pool(slice: &ResourceSliceSpec) -> Pool<'_> {
+    (&slice.driver, &slice.pool.name)
 }
 
 fn amount(text: &WireQuantity) -> Quantity {
@@ -106,7 +125,7 @@ fn is_in_reach(slice: &ResourceSliceSpec, device: &Device, node: &Node) -> bool 
 
 /// Counts the devices of a class in reach of a node, and those of them that claims have. `None` if an expression fails.
 pub fn totals(cluster: &Cluster, node: &Node, class: &DeviceClass) -> Option<(i64, i64)> {
-    let taken = taken(&cluster.devices.claims);
+    let taken = taken(&cluster.devices.claims, &pools_in_reach(&cluster.devices.slices, node));
     let (mut all, mut used) = (0, 0);
     for slice in cluster.devices.slices.iter().map(|slice| &slice.spec) {
         for device in slice.devices.iter().flatten().filter(|device| is_in_reach(slice, device, node)) {
@@ -130,9 +149,11 @@ pub fn totals(cluster: &Cluster, node: &Node, class: &DeviceClass) -> Option<(i6
 
 impl<'a> World<'a> {
     pub fn of(cluster: &'a Cluster, node: &Node) -> Self {
-        let mut pools: BTreeMap<(&str, &str), Vec<&ResourceSlice>> = BTreeMap::new();
-        for slice in &cluster.devices.slices {
-            pools.entry((&slice.spec.driver, &slice.spec.pool.name)).or_default().push(slice);
+        // Other pools cannot give a device, and the counters of a pool are its own.
+        let in_reach = pools_in_reach(&cluster.devices.slices, node);
+        let mut pools: BTreeMap<Pool<'_>, Vec<&ResourceSlice>> = BTreeMap::new();
+        for slice in cluster.devices.slices.iter().filter(|slice| in_reach.contains(&pool(&slice.spec))) {
+            pools.entry(pool(&slice.spec)).or_default().push(slice);
         }
         let mut world = Self {
             classes: &cluster.devices.classes,
@@ -140,7 +161,7 @@ impl<'a> World<'a> {
             published: Vec::new(),
             counters: BTreeMap::new(),
             has_unusable_pool: false,
-            taken: taken(&cluster.devices.claims),
+            taken: taken(&cluster.devices.claims, &in_reach),
         };
         let mut last = Vec::new();
         for slices in pools.into_values() {
@@ -222,7 +243,7 @@ impl<'a> World<'a> {
     /// Returns true if the class and the request select a device.
     fn selects(&self, wanted: &Wanted<'_>, number: usize) -> bool {
         let Known { slice, device } = self.known[number];
-        let class = self.classes.iter().find(|class| class.name() == wanted.class);
+        let class = self.classes.get(wanted.class);
         let of_class = class.and_then(|class| class.spec.selectors.as_deref()).unwrap_or_default();
         let value = cel::device::value(&slice.driver, device);
         of_class.iter().chain(wanted.selectors).all(|selector| {

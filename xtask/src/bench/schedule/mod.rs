@@ -139,7 +139,7 @@ async fn measure(bench: &Bench, row: &Row, nodes: usize) -> Result<Measurement, 
     let mut measurement = Measurement::new("schedule", what, ENGINE, pods as u64, took, (&before, &after));
     (measurement.latency, measurement.preempting) = (attempts.latency(), preempting.latency());
     let gone = (0..churned_nodes.load(Ordering::Relaxed)).map(churn::passing_node);
-    let checked = placements::check(&client, gone).await?;
+    let checked = placements::check(&env, &client, gone).await?;
     Ok(Measurement { errors: checked.wrong as u64, checked: Some(checked), ..measurement })
 }
 
