@@ -19,12 +19,6 @@ use std::sync::Arc;
 /// Number of bindings that are written while later pods are scheduled.
 const IN_FLIGHT: usize = 16;
 
-/// The node of a pod, and all nodes on which the cycle found that it fits.
-pub struct Placement {
-    pub node: String,
-    pub feasible: Vec<String>,
-}
-
 /// What an attempt has come to.
 pub enum Attempted {
     Placed(Decision),
@@ -116,10 +110,9 @@ impl BenchCluster {
         }
     }
 
-    /// Returns a decision with names. No attempt has been made since.
-    pub fn placement(&self, decision: &Decision) -> Placement {
-        let name = |number: &usize| self.snapshot.nodes()[*number].name().to_owned();
-        Placement { node: decision.node.clone(), feasible: decision.feasible.iter().map(name).collect() }
+    /// Returns the name of a node by its number in decisions.
+    pub fn name(&self, number: usize) -> String {
+        self.snapshot.nodes()[number].name().to_owned()
     }
 
     /// Records that a binding is being written. The oldest one is confirmed, as by an event of a watch.

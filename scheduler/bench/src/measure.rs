@@ -1,6 +1,6 @@
 //! One measurement: the pods of a workload, one after the other.
 
-use crate::check::Checker;
+use crate::check::{Checker, Step};
 use crate::cluster::{Attempted, BenchCluster, decoded};
 use crate::objects::StoredObjects;
 use crate::workload::{self, Workload};
@@ -27,6 +27,7 @@ pub struct Measured {
     pub preempting: Option<Preempting>,
     /// CPU of the cycles alone, without the making of objects.
     pub cpu_us_per_pod: f64,
+    /// Memory of the cycles, without the reference evaluator.
     pub peak_mib: f64,
     /// Number of pods that have a node now.
     pub placed: usize,
@@ -54,19 +55,15 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
     let all_nodes = || (0..nodes).map(workload::node);
     let stored = StoredObjects::of(workload, nodes, pods);
     let mut cluster = BenchCluster::new(all_nodes(), &stored);
-    let mut checker = (checks > 0).then(|| Checker::new(all_nodes(), &stored));
     for (pod, node) in workload.present(nodes) {
-        let node = format!("n-{node}");
-        cluster.place(pod.clone(), &node);
-        checker.iter_mut().for_each(|checker| checker.place(Arc::new(decoded(pod.clone())), &node));
+        cluster.place(pod, &workload::name_of_node(node));
     }
     let (mut latencies, mut cpu, mut hash) = (Vec::with_capacity(pods), Duration::ZERO, Fnv::default());
-    let (mut placed, mut checked, mut errors, mut preempting) = (0, 0, 0, Vec::new());
-    let every = pods.div_ceil(checks.max(1)).max(1);
+    let (mut placed, mut preempting, mut steps) = (0, Vec::new(), Vec::new());
+    let every = (checks > 0).then(|| pods.div_ceil(checks).max(1));
     for number in 0..pods {
         let pod = workload.pod(number, nodes, pods);
-        let object = Arc::new(decoded::<Pod>(pod.clone()));
-        let info = Arc::new(PodInfo::new(object.clone()));
+        let info = Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod.clone()))));
         let (mut decision, mut whole) = (None, Duration::ZERO);
         for _ in 0..MAX_TRIES {
             let (cpu_before, before) = (cpu_time(), env.now());
@@ -81,7 +78,7 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
                     preempting.push(took);
                     for victim in victims {
                         hash.add(victim.uid());
-                        checker.iter_mut().for_each(|checker| checker.remove(victim.uid()));
+                        steps.push(Step::Evicted(victim.uid().to_owned()));
                     }
                     continue;
                 }
@@ -89,19 +86,26 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
             break;
         }
         latencies.push(whole);
-        if let Some(checker) = checker.as_ref().filter(|_| number % every == every - 1) {
-            let placement = decision.as_ref().map(|decision| cluster.placement(decision));
-            checked += 1;
-            errors += usize::from(!checker.agrees(&object, placement.as_ref()));
-        }
-        let node = decision.map(|decision| decision.node);
+        let is_judged = every.is_some_and(|every| number % every == every - 1);
+        let (node, feasible) = decision.map(|it| (it.node, it.feasible)).unzip();
         hash.add(node.as_deref().unwrap_or("none"));
+        steps.push(Step::Decided {
+            number,
+            node: node.clone(),
+            feasible: is_judged.then(|| feasible.unwrap_or_default()),
+        });
         if let Some(node) = node {
             placed += 1;
-            checker.iter_mut().for_each(|checker| checker.place(object.clone(), &node));
             cluster.bound(pod, node);
         }
     }
+    let peak_mib = peak_mib();
+    let judge = || {
+        let mut checker = Checker::new(all_nodes(), &stored);
+        workload.present(nodes).into_iter().for_each(|(pod, node)| checker.place(pod, &workload::name_of_node(node)));
+        checker.judge(steps, |number| workload.pod(number, nodes, pods), |number| cluster.name(number))
+    };
+    let (checked, errors) = if checks > 0 { judge() } else { (0, 0) };
     latencies.sort_unstable();
     preempting.sort_unstable();
     let took: Duration = latencies.iter().sum();
@@ -124,7 +128,7 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
         attempt_max_us: at(&latencies, 100),
         preempting: (!preempting.is_empty()).then(|| of_preempting(&preempting)),
         cpu_us_per_pod: us(cpu) / pods.max(1) as f64,
-        peak_mib: peak_mib(),
+        peak_mib,
         placed,
         checked,
         errors,

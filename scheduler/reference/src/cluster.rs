@@ -121,13 +121,18 @@ impl Cluster {
 
     /// Returns every pod whose node exists, with the node.
     pub fn placed(&self) -> impl Iterator<Item = (&Pod, &Node)> {
+        self.nodes_with_pods().flat_map(|(node, pods)| pods.map(move |pod| (pod, node)))
+    }
+
+    /// Returns each node with its pods.
+    pub fn nodes_with_pods(&self) -> impl Iterator<Item = (&Node, impl Iterator<Item = &Pod>)> {
         // Both maps have the names in the same order.
-        let mut nodes = self.nodes.iter().peekable();
-        let found = self.pods.iter().filter_map(move |(name, pods)| {
-            while nodes.next_if(|(before, _)| *before < name).is_some() {}
-            nodes.next_if(|(same, _)| *same == name).map(|(_, node)| (node, pods))
-        });
-        found.flat_map(|(node, pods)| pods.values().map(|pod| (&**pod, &**node)))
+        let mut pods = self.pods.iter().peekable();
+        self.nodes.iter().map(move |(name, node)| {
+            while pods.next_if(|(before, _)| *before < name).is_some() {}
+            let own = pods.next_if(|(same, _)| *same == name);
+            (&**node, own.into_iter().flat_map(|(_, pods)| pods.values().map(|pod| &**pod)))
+        })
     }
 
     /// Returns the class that backs an extended resource: of several the newest, and then the first by name.

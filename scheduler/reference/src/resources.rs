@@ -72,18 +72,26 @@ fn get(amounts: &Amounts<'_>, name: &str) -> i64 {
     amounts.get(name).copied().unwrap_or(0)
 }
 
-fn add<'a>(sum: &mut Amounts<'a>, more: &Amounts<'a>) {
+fn add<'a>(sum: &mut Amounts<'a>, more: Amounts<'a>) {
+    if sum.is_empty() {
+        *sum = more;
+        return;
+    }
     for (name, amount) in more {
         let total = sum.entry(name).or_insert(0_i64);
-        *total = total.saturating_add(*amount);
+        *total = total.saturating_add(amount);
     }
 }
 
 /// Raises each amount to the other one, if that is higher.
-fn raise<'a>(highest: &mut Amounts<'a>, other: &Amounts<'a>) {
+fn raise<'a>(highest: &mut Amounts<'a>, other: Amounts<'a>) {
+    if highest.is_empty() {
+        *highest = other;
+        return;
+    }
     for (name, amount) in other {
-        let most = highest.entry(name).or_insert(*amount);
-        *most = (*most).max(*amount);
+        let most = highest.entry(name).or_insert(amount);
+        *most = (*most).max(amount);
     }
 }
 
@@ -127,16 +135,18 @@ fn of_container<'a>(pod: &'a Pod, container: &'a Container) -> Amounts<'a> {
     let known = all.flatten().flatten().find(|status| status.name == container.name);
     let Some(known) = known.filter(|known| known.resources.is_some()) else { return desired };
     let mut most = if is_infeasible(pod) { Amounts::new() } else { desired };
-    raise(&mut most, &amounts(known.resources.as_ref().and_then(|r| r.requests.as_ref())));
-    raise(&mut most, &amounts(known.allocated_resources.as_ref()));
+    raise(&mut most, amounts(known.resources.as_ref().and_then(|r| r.requests.as_ref())));
+    raise(&mut most, amounts(known.allocated_resources.as_ref()));
     most
 }
 
 fn requests<'a>(pod: &'a Pod, assumed: &Amounts<'a>) -> Amounts<'a> {
     let spec = spec(pod);
     let asks = |container: &'a Container| {
-        let mut asks = assumed.clone();
-        asks.extend(of_container(pod, container));
+        let mut asks = of_container(pod, container);
+        for (name, amount) in assumed {
+            asks.entry(name).or_insert(*amount);
+        }
         asks
     };
     // Of each resource, the most that runs at the same time.
@@ -144,14 +154,14 @@ fn requests<'a>(pod: &'a Pod, assumed: &Amounts<'a>) -> Amounts<'a> {
     for init in spec.init_containers.iter().flatten() {
         let mut starting = asks(init);
         let is_sidecar = init.restart_policy.as_deref() == Some("Always");
-        add(&mut starting, &running);
-        raise(&mut requests, &starting);
+        add(&mut starting, running.clone());
+        raise(&mut requests, starting.clone());
         if is_sidecar {
             running = starting;
         }
     }
-    spec.containers.iter().for_each(|container| add(&mut running, &asks(container)));
-    raise(&mut requests, &running);
+    spec.containers.iter().for_each(|container| add(&mut running, asks(container)));
+    raise(&mut requests, running);
     let overhead = amounts(spec.overhead.as_ref());
     let of_pod_level = pod_level(pod);
     if !of_pod_level.is_empty() {
@@ -165,11 +175,11 @@ fn requests<'a>(pod: &'a Pod, assumed: &Amounts<'a>) -> Amounts<'a> {
         let allocated = status.and_then(|status| status.allocated_resources.as_ref());
         let is_reported = actual.is_some() || allocated.is_some();
         let mut most = if is_reported && is_infeasible(pod) { Amounts::new() } else { of_pod_level };
-        raise(&mut most, &without(amounts(actual)));
-        raise(&mut most, &without(amounts(allocated)));
+        raise(&mut most, without(amounts(actual)));
+        raise(&mut most, without(amounts(allocated)));
         requests.extend(most);
     }
-    add(&mut requests, &overhead);
+    add(&mut requests, overhead);
     requests
 }
 
@@ -218,7 +228,7 @@ impl<'a> Scored<'a> {
 impl Cluster {
     fn used(&self, node: &Node, by: for<'b> fn(&'b Pod) -> Amounts<'b>) -> Amounts<'_> {
         let mut sum = Amounts::new();
-        self.pods_on(node).for_each(|pod| add(&mut sum, &by(pod)));
+        self.pods_on(node).for_each(|pod| add(&mut sum, by(pod)));
         sum
     }
 

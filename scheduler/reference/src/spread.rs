@@ -8,7 +8,6 @@ use proto::kinds::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use proto::kinds::metav1::LabelSelector;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 const NAME: &str = "PodTopologySpread";
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -55,15 +54,14 @@ impl Rule {
             && self.same.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 
-    /// Returns the number of pods on the node that the constraint counts. An empty selector counts no pod.
-    fn matching(&self, cluster: &Cluster, pod: &Pod, node: &Node) -> i64 {
+    /// Returns how many of the pods on a node the constraint counts. An empty selector counts no pod.
+    fn matching<'a>(&self, pod: &Pod, on_node: impl Iterator<Item = &'a Pod>) -> i64 {
         if self.same.is_empty() && self.selectors.iter().all(|selector| is_empty(selector.as_ref())) {
             return 0;
         }
-        let counts = |other: &&Arc<Pod>| {
-            other.namespace() == pod.namespace() && !other.is_deleting() && self.selects(labels(other))
-        };
-        cluster.pods_on(node).filter(counts).count() as i64
+        let counts =
+            |other: &&Pod| other.namespace() == pod.namespace() && !other.is_deleting() && self.selects(labels(other));
+        on_node.filter(counts).count() as i64
     }
 
     /// Returns the number of pods that the constraint counts in each domain.
@@ -74,9 +72,10 @@ impl Rule {
         is_inside: impl Fn(&Node) -> bool,
     ) -> BTreeMap<&'a str, i64> {
         let mut counts = BTreeMap::new();
-        for node in cluster.nodes.values().filter(|node| is_inside(node) && self.is_eligible(pod, node)) {
+        let nodes = cluster.nodes_with_pods();
+        for (node, pods) in nodes.filter(|(node, _)| is_inside(node) && self.is_eligible(pod, node)) {
             if let Some(domain) = label(node, &self.key) {
-                *counts.entry(domain).or_insert(0) += self.matching(cluster, pod, node);
+                *counts.entry(domain).or_insert(0) += self.matching(pod, pods);
             }
         }
         counts
@@ -187,7 +186,11 @@ impl Cluster {
             for (node, total) in fit.iter().zip(&mut totals) {
                 if let (Some(domain), Some(total)) = (label(node, &rule.key), total) {
                     let in_domain = || counts.get(domain).copied().unwrap_or(0);
-                    let matching = if by_host { rule.matching(self, pod, node) } else { in_domain() };
+                    let matching = if by_host {
+                        rule.matching(pod, self.pods_on(node).map(|other| &**other))
+                    } else {
+                        in_domain()
+                    };
                     *total += matching as f64 * ((size + 2) as f64).ln() + (rule.max_skew - 1) as f64;
                 }
             }
