@@ -12,7 +12,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, TopologySpreadConstraint};
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
-use scheduling_framework::cache::{NodeInfo, Snapshot, node_info};
+use scheduling_framework::cache::{NodeInfo, Snapshot, Topology, node_info};
 use scheduling_framework::configuration::args::{PodTopologySpreadArgs, pod_topology_spread};
 use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::per_shape::{PerShape, SumOfNodes};
@@ -437,27 +437,51 @@ impl PreScore for PodTopologySpread {
         }
         let constraints = Constraints { all: constraints.into(), need_all_keys };
         let topologies: Vec<_> = constraints.all.iter().map(|one| snapshot.topology(&one.topology_key)).collect();
-        let has_keys = |node: &usize| topologies.iter().all(|topology| topology.domain_of(*node).is_some());
         let nodes = &state.scored_nodes;
-        let counted = (need_all_keys && !nodes.iter().all(has_keys)).then(|| nodes.iter().map(has_keys).collect());
-        let weights = constraints.all.iter().zip(&topologies).map(|(constraint, topology)| {
-            if is_hostname(constraint) {
-                return weight(only_counted(&counted, nodes).count());
-            }
-            // Scored nodes without the topology key are one more domain.
-            let mut is_seen = vec![false; topology.domains() + 1];
-            only_counted(&counted, nodes).for_each(|node| is_seen[topology.domain_or_last(*node)] = true);
-            weight(is_seen.into_iter().filter(|seen| *seen).count())
-        });
-        let weights = weights.collect();
+        let seen = |nodes: &[usize]| -> Vec<Seen> {
+            let pairs = constraints.all.iter().zip(&topologies);
+            pairs.map(|(constraint, topology)| Seen::of(constraint, topology, nodes)).collect()
+        };
+        let of_all = seen(nodes);
+        let has_keys = |node: &usize| topologies.iter().all(|topology| topology.domain_of(*node).is_some());
+        let is_one_without = need_all_keys && of_all.iter().any(|seen| seen.is_without);
+        let counted: Option<Vec<bool>> = is_one_without.then(|| nodes.iter().map(has_keys).collect());
+        let of_counted = match &counted {
+            None => of_all,
+            Some(_) => seen(&only_counted(&counted, nodes).copied().collect::<Vec<usize>>()),
+        };
+        let weights = of_counted.iter().map(|seen| weight(seen.domains)).collect();
         let counts = self.preferred.get(pod, constraints.clone(), snapshot);
         state.write_until_reserve(SCORE, Preferred { constraints, counts, weights, counted });
         PreScoreResult::Score
     }
 }
 
-/// Number of different scores up to which a table of their normalized values is worth while.
-const FEW_SCORES: i64 = 64;
+/// The domains of some nodes.
+struct Seen {
+    /// Number of domains. Nodes without the topology key are one more. Each node is a domain of its hostname.
+    domains: usize,
+    /// True if there is a node without the topology key.
+    is_without: bool,
+}
+
+impl Seen {
+    fn of(constraint: &Constraint, topology: &Topology, nodes: &[usize]) -> Self {
+        let without = topology.domains();
+        if is_hostname(constraint) {
+            let is_without = nodes.iter().any(|node| topology.domain_of(*node).is_none());
+            return Self { domains: nodes.len(), is_without };
+        }
+        // The domains of a small topology are bits of one word.
+        if without < u64::BITS as usize {
+            let seen = nodes.iter().fold(0_u64, |seen, node| seen | (1 << topology.domain_or_last(*node)));
+            return Self { domains: seen.count_ones() as usize, is_without: (seen >> without) & 1 == 1 };
+        }
+        let mut seen = vec![false; without + 1];
+        nodes.iter().for_each(|node| seen[topology.domain_or_last(*node)] = true);
+        Self { domains: seen.iter().filter(|seen| **seen).count(), is_without: seen[without] }
+    }
+}
 
 /// Returns the items of the nodes that get points.
 fn only_counted<'a, T>(counted: &'a Option<Vec<bool>>, items: &'a [T]) -> impl Iterator<Item = &'a T> {
@@ -543,19 +567,21 @@ impl Score for PodTopologySpread {
     fn normalize(&self, state: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
         let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
         let bounds = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
-        let (least, most) = only_counted(counted, scores).fold((i64::MAX, i64::MIN), bounds);
-        let normalized = |score: i64| match most {
-            0 => MAX_NODE_SCORE,
-            most => MAX_NODE_SCORE * (most + least - score) / most,
+        let none = (i64::MAX, i64::MIN);
+        let (least, most) = match counted {
+            None => scores.iter().fold(none, bounds),
+            Some(_) => only_counted(counted, scores).fold(none, bounds),
         };
-        if counted.is_none() && most.checked_sub(least).is_some_and(|range| range < FEW_SCORES) {
-            // Few values for many nodes: each is divided once.
-            let by_score: Vec<i64> = (least..=most).map(normalized).collect();
-            scores.iter_mut().for_each(|score| *score = by_score[(*score - least) as usize]);
-            return;
-        }
-        for (at, score) in scores.iter_mut().enumerate() {
-            *score = if counted.as_ref().is_none_or(|counted| counted[at]) { normalized(*score) } else { 0 };
+        let mut recent = Recent::default();
+        let mut normalized = |score: i64| match most {
+            0 => MAX_NODE_SCORE,
+            _ => recent.of(score, |score| MAX_NODE_SCORE * (most + least - score) / most),
+        };
+        match counted {
+            None => scores.iter_mut().for_each(|score| *score = normalized(*score)),
+            Some(counted) => scores.iter_mut().zip(counted).for_each(|(score, is_counted)| {
+                *score = if *is_counted { normalized(*score) } else { 0 };
+            }),
         }
     }
 }
