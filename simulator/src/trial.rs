@@ -237,6 +237,8 @@ impl<W: World> Trial<W> {
     }
 
     async fn play(mut self, audience: &mut impl Audience) -> Result<Duration, String> {
+        // What the start of the cluster took is not of the run.
+        drop(self.world.take_answered());
         for event in self.observer.begin() {
             audience.happened(Duration::ZERO, event);
         }
@@ -287,6 +289,7 @@ impl<W: World> Trial<W> {
             }
         }
         let took = self.elapsed();
+        audience.happened(took, Event::RequestsAnswered { requests: self.world.take_answered() });
         audience.happened(took, Event::Ended);
         audience.progress(self.progress());
         if self.stays {

@@ -72,4 +72,6 @@ pub const NAMES: &[(&str, &str, Direction)] = &[
     ("preemptions", "", Lower),
     ("evictions", "", Lower),
     ("churn", "", Lower),
+    ("requests", "", Neither),
+    ("requests-per-pod", "", Neither),
 ];

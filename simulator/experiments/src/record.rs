@@ -8,6 +8,7 @@ use crate::study::Power;
 use crate::units::micros_of;
 use crate::workload::{Arrival, Deployment, PodFacts};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One thing that has happened, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,10 @@ pub enum Event {
         deployment: String,
         /// In thousandths of a core.
         cpu_milli: i64,
+    },
+    /// Requests that the API server has answered since the beginning, by verb and resource: `create pods/binding`.
+    RequestsAnswered {
+        requests: BTreeMap<String, u64>,
     },
     /// The run has ended.
     Ended,

@@ -1,5 +1,6 @@
 //! Answers the requests of a scheduler: bindings, patches and deletions of pods.
 
+use crate::answered::{Answered, name_of};
 use bytes::Bytes;
 use component_base::env::Env;
 use component_base::http::{Body, read_all};
@@ -18,6 +19,8 @@ pub trait Pods: Send + Sync {
     fn env(&self) -> &Env;
     /// The time of a request.
     fn request_time(&self) -> Duration;
+    /// Counts the requests that were answered.
+    fn answered(&self) -> &Answered;
     fn get(&self, key: &str) -> Option<Arc<Pod>>;
     fn bind(&self, key: &str, binding: &Value) -> Result<(), (u16, String)>;
     fn patch(&self, key: &str, patch: &Value) -> Result<Arc<Pod>, (u16, String)>;
@@ -54,6 +57,7 @@ pub async fn answer(api: Option<Arc<impl Pods>>, request: Request<Body>) -> Resp
     api.env().sleep(api.request_time()).await;
     let body = read_all(body, MAX_BYTES).await.unwrap_or_default();
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    api.answered().count(name_of(&parts.method, &parts.uri));
     let done = |_| json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
     let answered = match (&target, parts.method) {
         (Target::Pod { key, subresource: "binding" }, Method::POST) => api.bind(key, &document).map(done),

@@ -6,6 +6,7 @@
 mod machines;
 mod kubelet;
 
+use crate::answered::Answered;
 use crate::fleet::{Condition, Fleet};
 use crate::life::Course;
 use crate::objects::ReadObjects;
@@ -91,6 +92,8 @@ struct Held {
 pub struct ModelledApi {
     pub(crate) env: Env,
     pub(crate) request: Duration,
+    /// The scheduler's requests.
+    pub answered: Answered,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -150,7 +153,13 @@ impl ModelledApi {
             node_informer: informers.of(),
         };
         state.open(&informers, &namespaces)?;
-        let api = Arc::new(Self { env: env.clone(), request, state: Mutex::new(state), changed: Notify::new() });
+        let api = Arc::new(Self {
+            env: env.clone(),
+            request,
+            answered: Answered::default(),
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        });
         shared.get_or_init(|| Arc::downgrade(&api));
         Ok((api, informers))
     }
@@ -210,6 +219,10 @@ impl Pods for ModelledApi {
 
     fn request_time(&self) -> Duration {
         self.request
+    }
+
+    fn answered(&self) -> &Answered {
+        &self.answered
     }
 
     fn get(&self, key: &str) -> Option<Arc<Pod>> {

@@ -12,6 +12,7 @@ use experiments::workload::Deployment;
 use kubelet_sim::plan::NodePlan;
 use kubelet_sim::template::NodeTemplate;
 use modelled_api::ModelledApi;
+use modelled_api::answered::Requests;
 use parking_lot::Mutex;
 use scheduler::explanation::Attempts;
 use scheduler::framework::{CycleExtender, Register};
@@ -91,6 +92,10 @@ impl World for SchedulerAlone {
         self.api.join(NodePlan::of_templates(&templates, &self.kubelets))?;
         orders.leave.iter().for_each(|name| self.api.leave(name));
         Ok(())
+    }
+
+    fn take_answered(&self) -> Requests {
+        self.api.answered.take()
     }
 
     fn failure(&self) -> Result<(), String> {

@@ -19,6 +19,7 @@ use component_base::options::OriginalFlags;
 use experiments::workload::Deployment;
 use futures::StreamExt;
 use kubelet_sim::machines::fleet_map;
+use modelled_api::answered::{Answered, Requests};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api;
@@ -62,6 +63,7 @@ pub struct Stage {
     schedulers: Vec<scheduler::Settings>,
     attempts: Arc<dyn Attempts>,
     keeps_events: bool,
+    answered: Arc<Answered>,
 }
 
 impl Stage {
@@ -80,8 +82,9 @@ impl Stage {
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
+        let answered = Arc::new(Answered::default());
         let transit = Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay };
-        network.register(AUTHORITY, delayed(api.service.clone(), env, transit));
+        network.register(AUTHORITY, delayed(api.service.clone(), env, transit, answered.clone()));
         let initial = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {
@@ -94,6 +97,7 @@ impl Stage {
             schedulers: Vec::new(),
             attempts,
             keeps_events: setup.keeps_events,
+            answered,
         };
         let mut controllers = setup.controllers(keys::authority_pem());
         controllers.feature_gates = gangs::gates(has_gangs);
@@ -333,6 +337,10 @@ impl World for ControlPlane {
             }
         }
         self.write_fleet(&changes.into()).await.map_err(|error| format!("ConfigMap {}: {error}", fleet_map::NAME))
+    }
+
+    fn take_answered(&self) -> Requests {
+        self.stage.answered.take()
     }
 
     fn failure(&self) -> Result<(), String> {

@@ -108,6 +108,10 @@ fn a_trial_repeats_and_ends() {
     assert_eq!((count("NodeAdded"), count("PodPreempted"), count("PodFinished")), (2, 1, 3), "{first:#?}");
     assert!(first.iter().any(|line| line.contains("AttemptFailed") && line.contains("giant")), "{first:#?}");
     assert!(first.last().is_some_and(|line| line.ends_with(" Ended")), "{first:#?}");
+    // `low` is created twice, and bound twice.
+    let answered = first.iter().find(|line| line.contains("RequestsAnswered"));
+    let has = |what: &str| answered.is_some_and(|line| line.contains(what));
+    assert!(has("\"create pods\": 5,") && has("\"create pods/binding\": 4,"), "{answered:?}");
 }
 
 /// Every attempt is told, and what is told changes nothing. A preemption names the pod in whose favour it is.

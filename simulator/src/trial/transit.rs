@@ -1,4 +1,5 @@
-//! The wire of a trial: requests of components take time, and their watch events come late.
+//! The wire of a trial: requests of components take time, and their watch events come late. It counts what the server
+//! answers.
 
 use crate::part::Part;
 use axum::body::Body;
@@ -6,7 +7,9 @@ use component_base::env::Env;
 use component_base::network::HttpService;
 use futures::{StreamExt, stream};
 use http::{Request, Response, header};
+use modelled_api::answered::{Answered, name_of};
 use request::info::RequestInfo;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -24,19 +27,21 @@ pub struct Transit {
 }
 
 /// Wraps the server's service.
-pub fn delayed(service: HttpService, env: &Env, transit: Transit) -> HttpService {
+pub fn delayed(service: HttpService, env: &Env, transit: Transit, answered: Arc<Answered>) -> HttpService {
     let Transit { request: request_time, watch } = transit;
     let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (env, service) = (env.clone(), service.clone());
+        let (env, service, answered) = (env.clone(), service.clone(), answered.clone());
         async move {
             let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-            if agent.and_then(Part::of_user_agent).is_none() {
-                return service.oneshot(request).await;
+            let is_of_component = agent.and_then(Part::of_user_agent).is_some();
+            if is_of_component {
+                env.sleep(request_time).await;
             }
-            env.sleep(request_time).await;
-            let is_late = !watch.is_zero() && is_watch(&request);
+            let is_late = is_of_component && !watch.is_zero() && is_watch(&request);
+            let name = name_of(request.method(), request.uri());
             let answer = service.oneshot(request).await?;
+            answered.count(name);
             Ok(if is_late { late(answer, &env, watch) } else { answer })
         }
     }))

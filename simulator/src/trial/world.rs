@@ -3,6 +3,7 @@
 use super::node_groups::Orders;
 use super::pod_state::PodState;
 use experiments::workload::Deployment;
+use modelled_api::answered::Requests;
 use serde_json::Value;
 
 /// A change of one object.
@@ -28,6 +29,8 @@ pub trait World {
     async fn create_deployment(&self, deployment: &Deployment) -> Result<(), String>;
     /// Lets nodes of groups join and leave.
     async fn change_machines(&mut self, orders: &Orders) -> Result<(), String>;
+    /// Returns the requests that the API server has answered since the last call.
+    fn take_answered(&self) -> Requests;
     /// Returns why a component has ended by itself, as an error.
     fn failure(&self) -> Result<(), String>;
     /// Ends every component.

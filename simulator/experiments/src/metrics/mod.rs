@@ -31,6 +31,8 @@ pub struct Summary {
     pub pods: Vec<PodRow>,
     pub nodes: Vec<NodeRow>,
     pub samples: Vec<Sample>,
+    /// Requests that the API server has answered, by verb and resource.
+    pub requests: BTreeMap<String, u64>,
 }
 
 /// Computes everything from the records of a run.
@@ -45,7 +47,8 @@ pub fn summarise(records: &[Record], sample_every: Duration) -> Summary {
     fairness::add(&replay, &mut values);
     values.values_mut().for_each(|value| *value = rounded(*value));
     let nodes = nodes(&replay);
-    Summary { values, pods: replay.pods.into_values().collect(), nodes, samples: replay.samples }
+    let Replay { pods, samples, requests, .. } = replay;
+    Summary { values, pods: pods.into_values().collect(), nodes, samples, requests }
 }
 
 fn set(values: &mut Values, name: &str, value: f64) {
@@ -156,6 +159,13 @@ fn counts(replay: &Replay, values: &mut Values) {
     set(values, "attempts-failed", replay.failed_attempts as f64);
     set(values, "preemptions", replay.preemptions as f64);
     set(values, "evictions", replay.evictions as f64);
+    if !replay.requests.is_empty() {
+        let requests = replay.requests.values().sum::<u64>() as f64;
+        set(values, "requests", requests);
+        if !replay.pods.is_empty() {
+            set(values, "requests-per-pod", requests / replay.pods.len() as f64);
+        }
+    }
     let bound = count(&|pod| pod.placements > 0);
     let placements: u64 = replay.pods.values().map(|pod| pod.placements).sum();
     if bound > 0.0 {

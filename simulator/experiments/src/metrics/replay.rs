@@ -86,6 +86,8 @@ pub struct Replay {
     pub failed_attempts: u64,
     /// Time from the beginning of the attempt to the binding, of each binding whose attempt is known.
     pub decision_latencies_us: Vec<u64>,
+    /// Requests that the API server has answered, by verb and resource.
+    pub requests: BTreeMap<String, u64>,
     pending: u64,
     bound: u64,
     now_us: u64,
@@ -242,6 +244,9 @@ impl Replay {
             Event::LoadChanged { deployment, cpu_milli } => {
                 self.services.entry(deployment.clone()).or_default().load_milli = *cpu_milli;
                 self.spread(deployment);
+            }
+            Event::RequestsAnswered { requests } => {
+                requests.iter().for_each(|(name, count)| *self.requests.entry(name.clone()).or_default() += count);
             }
             Event::Ended => {}
         }

@@ -30,6 +30,7 @@ const RUN: &str = r#"
 {"at_us":60000000,"event":"pod-started","pod":"default/c"}
 {"at_us":80000000,"event":"pod-finished","pod":"default/c","succeeded":false}
 {"at_us":100000000,"event":"pod-finished","pod":"default/b","succeeded":true}
+{"at_us":100000000,"event":"requests-answered","requests":{"create pods":5,"create pods/binding":4,"update leases.coordination.k8s.io":1}}
 {"at_us":100000000,"event":"ended"}
 "#;
 
@@ -97,6 +98,9 @@ fn values_are_those_worked_by_hand() {
         ("evictions", 0.0),
         // Four placements of three pods.
         ("churn", 0.333_333),
+        // 5 + 4 + 1, for four pods.
+        ("requests", 10.0),
+        ("requests-per-pod", 2.5),
     ] {
         assert_eq!(value(name), Some(wanted), "{name}");
     }

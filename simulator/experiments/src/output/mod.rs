@@ -25,6 +25,7 @@ pub fn files(summary: &Summary) -> Result<Vec<(&'static str, Vec<u8>)>, String> 
         ("metrics.json", tables::metrics_json(&summary.values)),
         ("nodes.csv", tables::nodes_csv(summary)),
         ("pods.csv", tables::pods_csv(summary)),
+        ("requests.csv", tables::requests_csv(summary)),
         ("samples.parquet", samples::parquet(&summary.samples).map_err(columns::why)?),
     ])
 }

@@ -1,8 +1,9 @@
-//! `pods.csv`, `nodes.csv`, `metrics.json` and `comparisons.csv`.
+//! `pods.csv`, `nodes.csv`, `requests.csv`, `metrics.json` and `comparisons.csv`.
 
 use crate::compare::Comparison;
 use crate::metrics::{NodeRow, PodRow, Summary, Values};
 use crate::units::{number_text, seconds};
+use std::cmp::Reverse;
 
 const POD_COLUMNS: [&str; 21] = [
     "pod",
@@ -30,6 +31,8 @@ const POD_COLUMNS: [&str; 21] = [
 
 const NODE_COLUMNS: [&str; 8] =
     ["node", "group", "gpu_model", "gpu_count", "cpu_allocation", "present_s", "price", "pods"];
+
+const REQUEST_COLUMNS: [&str; 4] = ["verb", "resource", "requests", "per_pod"];
 
 const COMPARISON_COLUMNS: [&str; 14] = [
     "setting",
@@ -96,6 +99,18 @@ pub fn nodes_csv(summary: &Summary) -> Vec<u8> {
         ]
     };
     table(&NODE_COLUMNS, summary.nodes.iter().map(row))
+}
+
+/// Writes a row for each kind of request, the most frequent first.
+pub fn requests_csv(summary: &Summary) -> Vec<u8> {
+    let mut requests: Vec<(&String, u64)> = summary.requests.iter().map(|(name, count)| (name, *count)).collect();
+    requests.sort_by_key(|(_, count)| Reverse(*count));
+    let row = |(name, count): (&String, u64)| -> Vec<String> {
+        let (verb, resource) = name.split_once(' ').unwrap_or((name, ""));
+        let per_pod = number_text(count as f64 / summary.pods.len().max(1) as f64);
+        vec![verb.to_owned(), resource.to_owned(), count.to_string(), per_pod]
+    };
+    table(&REQUEST_COLUMNS, requests.into_iter().map(row))
 }
 
 /// Writes a row for each comparison.

@@ -18,6 +18,7 @@ const RUN: &str = r#"
 {"at_us":2000000,"event":"pod-scheduled","pod":"default/a","node":"n,1"}
 {"at_us":2000000,"event":"pod-started","pod":"default/a"}
 {"at_us":3000000,"event":"pod-finished","pod":"default/a","succeeded":true}
+{"at_us":3000000,"event":"requests-answered","requests":{"create pods":1,"patch pods/status":3,"get /apis":1}}
 {"at_us":3000000,"event":"ended"}
 "#;
 
@@ -40,6 +41,10 @@ fn tables_have_short_numbers_and_quoted_texts() {
         Some("default/a,<ann>,,,0,1000,0,0,0,1,1.5,2,2,3,,true,\"n,1\",1,0,0,1")
     );
     assert_eq!(text(tables::nodes_csv(&summary())).lines().nth(1), Some("\"n,1\",,,0,0.083333,3,0.000083,1"));
+    assert_eq!(
+        text(tables::requests_csv(&summary())),
+        "verb,resource,requests,per_pod\npatch,pods/status,3,3\ncreate,pods,1,1\nget,/apis,1,1\n"
+    );
     assert!(text(tables::metrics_json(&summary().values)).contains("\n  \"allocation.cpu\": 0.083333,\n"));
 }
 
