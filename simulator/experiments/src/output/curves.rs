@@ -2,7 +2,7 @@
 
 use crate::metrics::Sample;
 use crate::output::Outcome;
-use crate::output::plot::{Plot, Series};
+use crate::output::plot::{Plot, Point, Series};
 use crate::statistics::{deviation, mean};
 use crate::study::Study;
 use crate::units::seconds;
@@ -48,7 +48,7 @@ pub fn half_interval(numbers: &[f64]) -> f64 {
 }
 
 /// Returns the mean over the seeds at each sample time, with its interval. A run that has ended counts no more.
-fn band(outcomes: &[&Outcome], field: fn(&Sample) -> f64) -> Vec<(f64, f64, f64, f64)> {
+fn band(outcomes: &[&Outcome], field: fn(&Sample) -> f64) -> Vec<Point> {
     let mut by_time: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for outcome in outcomes {
         // The last sample is at the end of the run, a time that other seeds do not have.

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Pods of a setting that are shown.
 const PODS: usize = 10;
+/// Least time that counts as waiting for a pod whose first attempt has found a node.
+const NOTABLE_US: u64 = 1_000_000;
 /// Attempts of a pod that are shown: the first ones and the last.
 const ATTEMPTS: usize = 6;
 
@@ -36,7 +38,8 @@ fn waited_us(summary: &Summary, pod: &PodRow) -> u64 {
 pub fn add(html: &mut Html, of: &[&Outcome]) {
     let all = of.iter().flat_map(|outcome| outcome.summary.pods.iter().map(move |pod| (*outcome, pod)));
     let mut pods: Vec<_> = all.map(|(outcome, pod)| (waited_us(&outcome.summary, pod), outcome, pod)).collect();
-    pods.retain(|(waited_us, _, _)| *waited_us > 0);
+    // A pod that got a node at once needs no explanation.
+    pods.retain(|(waited_us, _, pod)| *waited_us >= NOTABLE_US || pod.failed_attempts > 0);
     pods.sort_by_cached_key(|(waited_us, outcome, pod)| {
         (Reverse(*waited_us), outcome.policy.clone(), outcome.seed, pod.created.pod.clone())
     });
