@@ -52,6 +52,21 @@ fn a_planted_mistake_is_found_and_replayed() {
     assert!(!replayed.status.success() && stderr.contains(&format!("a promise was broken: {promise}")), "{stderr}");
 }
 
+/// A process has a limit of CPU time. What does not end is reported with its scenario, and not tried again.
+#[test]
+fn a_run_that_does_not_end_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    let tried = || explore(&["--story", "survive", "--cpu-seconds", "1"], out);
+    let (first, again) = (tried(), tried());
+    let (stdout, stderr) = (text(&first.stdout), text(&first.stderr));
+    assert_eq!(stdout, "1/1, 1 found, 0 left: seed-1: did not end within 1 CPU seconds\n", "{stderr}");
+    assert!(stderr.starts_with("error: 1 runs did not end within 1 CPU seconds: seed-1\n"), "{stderr}");
+    assert!(!first.status.success() && !again.status.success() && again.stdout.is_empty());
+    let scenario = fs::read_to_string(out.join("seed-1/scenario.yaml")).unwrap();
+    assert!(scenario.contains("promise: did not end within 1 CPU seconds\n") && scenario.contains("story: survive"));
+}
+
 /// The log has as many rows as lines. The crash is one of them, and so is its reason.
 fn both_logs_say_the_same(folder: &Path) {
     let (text, rows) = ["run.log", "run.jsonl"].map(|name| fs::read_to_string(folder.join(name)).unwrap()).into();

@@ -1,5 +1,6 @@
 //! Runs one cell of a study and writes its files. The manifest is written last, so a cell with one has finished.
 
+use crate::sim::cpu::CpuSeconds;
 use crate::sim::disk::{Disk, FileSystem};
 use crate::sim::prepared::Prepared;
 use crate::sim::recorder::{Recorded, Recorder};
@@ -32,6 +33,8 @@ pub struct Options {
     pub out: PathBuf,
     #[arg(long, value_parser = Seeds::parse)]
     pub seeds: Option<Seeds>,
+    #[command(flatten)]
+    pub cpu: CpuSeconds,
 }
 
 /// True if the results have this very cell. Its nodes and pods are drawn only if there is a manifest to compare with.
@@ -53,6 +56,7 @@ pub fn end_at_a_panic() {
 
 /// Runs a cell. Progress goes to standard output, for the process that has started this one.
 pub fn run(options: &Options) -> Result<String, Vec<String>> {
+    options.cpu.apply()?;
     end_at_a_panic();
     tls::install_provider();
     let file = StudyFile::read(&options.study, options.seeds.clone())?;

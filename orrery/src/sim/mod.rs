@@ -7,6 +7,7 @@ pub mod study_file;
 pub mod policy;
 pub mod prepared;
 pub mod records;
+mod cpu;
 mod timings;
 mod disk;
 mod recorder;

@@ -2,10 +2,12 @@
 
 use crate::sim::cell;
 use crate::sim::compare;
+use crate::sim::cpu;
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::env::Env;
 use experiments::study::Seeds;
+use exploration::cpu_limit;
 use futures::{StreamExt, stream};
 use std::cell::RefCell;
 use std::fmt;
@@ -34,6 +36,9 @@ pub struct Options {
     /// How many cells run at the same time [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// CPU seconds after which a cell has failed, because it never ends
+    #[arg(long, value_name = "N", default_value_t = cpu::CELL, value_parser = clap::value_parser!(u64).range(1..))]
+    pub cpu_seconds: u64,
 }
 
 /// The reasons for which a study did not run, or not whole.
@@ -138,6 +143,7 @@ async fn child(
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.args(["sim", "cell"]).arg(&options.study).args(["--cell", cell]).arg("--out").arg(out);
+    command.args(["--cpu-seconds", &options.cpu_seconds.to_string()]);
     if let Some((_, seed)) = cell.rsplit_once("seed-") {
         command.args(["--seeds", seed]);
     }
@@ -162,6 +168,7 @@ async fn child(
     let (status, (), errors) = futures::join!(running.wait(), progress, errors);
     match status {
         Ok(status) if status.success() => Ok(()),
+        Ok(status) if cpu_limit::is_exceeded(status) => Err(cpu_limit::words(options.cpu_seconds)),
         Ok(status) => Err(errors.lines().last().map_or_else(|| status.to_string(), str::to_owned)),
         Err(error) => Err(error.to_string()),
     }

@@ -2,6 +2,7 @@
 //!
 //! A result that is on disk is not computed again, so the same command goes on after an interruption.
 
+use crate::cpu_limit;
 use crate::pool::{self, Ended, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -30,6 +31,8 @@ pub enum Outcome {
     /// Every promise was kept.
     Kept,
     Broken,
+    /// It went on until the limit of its CPU time.
+    Endless,
     /// The process ended without a result.
     Failed,
 }
@@ -42,7 +45,7 @@ pub struct Line {
     #[serde(flatten)]
     pub about: Map<String, Value>,
     pub outcome: Outcome,
-    /// The promise that was broken, or why there is no result.
+    /// The promise that was broken, or in words what else has happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
 }
@@ -66,7 +69,7 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub struct Summary {
     pub kept: usize,
-    /// Names of the points that broke a promise or had no result, by promise.
+    /// Names of the other points by what they did in words, such as `broke the promise "nothing is lost"`.
     pub broken: BTreeMap<String, Vec<String>>,
 }
 
@@ -74,15 +77,21 @@ pub struct Campaign {
     program: PathBuf,
     folder: PathBuf,
     jobs: usize,
+    /// CPU time of each process, which sets this limit on itself.
+    cpu_s: u64,
 }
 
 impl Campaign {
-    pub fn new(program: &Path, folder: &Path, jobs: usize) -> Self {
-        Self { program: program.to_owned(), folder: folder.to_owned(), jobs }
+    pub fn new(program: &Path, folder: &Path, jobs: usize, cpu_s: u64) -> Self {
+        Self { program: program.to_owned(), folder: folder.to_owned(), jobs, cpu_s }
     }
 
     /// Tries everything that has no result yet, and tells `report` about each new result.
-    pub fn run(&self, trials: Vec<Trial>, mut report: impl FnMut(Progress, &Line)) -> io::Result<Summary> {
+    pub fn run(
+        &self,
+        trials: Vec<Trial>,
+        mut report: impl FnMut(Progress, &Line) -> io::Result<()>,
+    ) -> io::Result<Summary> {
         fs::create_dir_all(&self.folder)?;
         let wanted: BTreeSet<&str> = trials.iter().map(|trial| trial.name.as_str()).collect();
         let before: Vec<Line> =
@@ -98,14 +107,13 @@ impl Campaign {
         let waiting = trials.into_iter().filter(|trial| !done.contains(&trial.name));
         let orders = waiting.map(|Trial { name, about, order }| ((name, about), order));
         pool::run(&self.program, self.jobs, orders, |(point, about), ended| {
-            let line = line(point, about, &ended);
+            let line = line(point, about, &ended, self.cpu_s);
             if line.outcome != Outcome::Failed {
                 writeln!(file, "{}", serde_json::to_string(&line).unwrap_or_default())?;
             }
             progress.add(&line);
             summary.add(&line);
-            report(progress, &line);
-            Ok::<(), io::Error>(())
+            report(progress, &line)
         })?;
         Ok(summary)
     }
@@ -138,16 +146,23 @@ impl Summary {
     fn add(&mut self, line: &Line) {
         match line.outcome {
             Outcome::Kept => self.kept += 1,
-            _ => self.broken.entry(line.promise.clone().unwrap_or_default()).or_default().push(line.point.clone()),
+            outcome => {
+                let words = line.promise.clone().unwrap_or_default();
+                let words = if outcome == Outcome::Broken { format!("broke the promise {words:?}") } else { words };
+                self.broken.entry(words).or_default().push(line.point.clone());
+            }
         }
     }
 }
 
 /// Makes the line of a process that has ended.
-fn line(point: String, about: Map<String, Value>, ended: &Ended) -> Line {
+fn line(point: String, about: Map<String, Value>, ended: &Ended, cpu_s: u64) -> Line {
+    if ended.is_out_of_cpu {
+        return Line { point, about, outcome: Outcome::Endless, promise: Some(cpu_limit::words(cpu_s)) };
+    }
     match ended.printed() {
         Ok(Printed { outcome, promise }) => Line { point, about, outcome, promise },
-        Err(why) => Line { point, about, outcome: Outcome::Failed, promise: Some(format!("no result: {why}")) },
+        Err(why) => Line { point, about, outcome: Outcome::Failed, promise: Some(format!("had no result: {why}")) },
     }
 }
 
@@ -167,9 +182,11 @@ mod tests {
     fn run(folder: &Path, trials: &[(&str, &str)]) -> (Vec<String>, usize) {
         let mut tried = Vec::new();
         let trials = trials.iter().map(|(name, input)| trial(name, input)).collect();
-        let summary =
-            Campaign::new(Path::new("cat"), folder, 2).run(trials, |_, line| tried.push(line.point.clone())).unwrap();
-        (tried, summary.broken.values().map(Vec::len).sum())
+        let summary = Campaign::new(Path::new("cat"), folder, 2, 1).run(trials, |_, line| {
+            tried.push(line.point.clone());
+            Ok(())
+        });
+        (tried, summary.unwrap().broken.values().map(Vec::len).sum())
     }
 
     #[test]
@@ -179,6 +196,25 @@ mod tests {
         assert_eq!(run(path, &trials[..2]), (vec!["one".to_owned(), "two".to_owned()], 1));
         assert_eq!(run(path, &trials), (vec!["three".to_owned()], 2), "a broken promise of before counts");
         assert_eq!(run(path, &trials), (vec!["three".to_owned()], 2), "what has no result is tried again");
+    }
+
+    #[test]
+    fn what_does_not_end_is_found_and_not_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let endless = ["-c".to_owned(), "ulimit -c 0; ulimit -S -t 1; while :; do :; done".to_owned()];
+        let order = Order { arguments: endless.to_vec(), input: String::new() };
+        let run = || {
+            let (mut tried, campaign) = (0, Campaign::new(Path::new("sh"), folder.path(), 1, 1));
+            let trial = Trial { name: "one".to_owned(), about: Map::new(), order: order.clone() };
+            let summary = campaign.run(vec![trial], |_, _| {
+                tried += 1;
+                Ok(())
+            });
+            (tried, summary.unwrap().broken)
+        };
+        let words = BTreeMap::from([("did not end within 1 CPU seconds".to_owned(), vec!["one".to_owned()])]);
+        assert_eq!(run(), (1, words.clone()));
+        assert_eq!(run(), (0, words));
     }
 
     #[test]

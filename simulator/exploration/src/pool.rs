@@ -1,8 +1,10 @@
 //! Child processes of one program, some of which run at the same time.
 
+use crate::cpu_limit;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -18,6 +20,8 @@ pub struct Order {
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub is_success: bool,
+    /// True if the limit of its CPU time has ended it.
+    pub is_out_of_cpu: bool,
     /// Its status in words, such as `exit status: 1`.
     pub status: String,
     pub stdout: String,
@@ -39,17 +43,42 @@ pub fn run<T, E: From<io::Error>>(
     orders: impl IntoIterator<Item = (T, Order)>,
     mut ended: impl FnMut(T, Ended) -> Result<(), E>,
 ) -> Result<(), E> {
+    run_until(program, jobs, orders, |about, end| ended(about, end).map(ControlFlow::Continue))
+}
+
+/// Does the same until a result is enough. The processes that still run are ended then, so the results that are passed on are
+/// the same for every number of jobs.
+pub fn run_until<T, E: From<io::Error>>(
+    program: &Path,
+    jobs: usize,
+    orders: impl IntoIterator<Item = (T, Order)>,
+    mut ended: impl FnMut(T, Ended) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
     let mut waiting = orders.into_iter();
-    let mut running: VecDeque<(T, Child)> = VecDeque::new();
+    let mut running = Running(VecDeque::new());
     loop {
-        while running.len() < jobs.max(1)
+        while running.0.len() < jobs.max(1)
             && let Some((about, order)) = waiting.next()
         {
-            running.push_back((about, start(program, &order)?));
+            running.0.push_back((about, start(program, &order)?));
         }
         // The oldest first: its result is the next to pass on, and the others go on meanwhile.
-        let Some((about, child)) = running.pop_front() else { return Ok(()) };
-        ended(about, finish(child)?)?;
+        let Some((about, child)) = running.0.pop_front() else { return Ok(()) };
+        if ended(about, finish(child)?)?.is_break() {
+            return Ok(());
+        }
+    }
+}
+
+/// Processes whose results are wanted, the oldest first. Those that nobody waits for any more are ended.
+struct Running<T>(VecDeque<(T, Child)>);
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill().and_then(|()| child.wait());
+        }
     }
 }
 
@@ -74,7 +103,13 @@ fn finish(child: Child) -> io::Result<Ended> {
     let output = child.wait_with_output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    Ok(Ended { is_success: output.status.success(), status: output.status.to_string(), stdout, stderr })
+    Ok(Ended {
+        is_success: output.status.success(),
+        is_out_of_cpu: cpu_limit::is_exceeded(output.status),
+        status: output.status.to_string(),
+        stdout,
+        stderr,
+    })
 }
 
 #[cfg(test)]
@@ -94,6 +129,33 @@ mod tests {
         });
         result.unwrap();
         assert_eq!(found, ["first", "second", "third"]);
+    }
+
+    /// Returns an order for a shell.
+    fn script(text: &str) -> Order {
+        Order { arguments: vec!["-c".to_owned(), text.to_owned()], input: String::new() }
+    }
+
+    #[test]
+    fn nothing_is_passed_on_after_the_result_that_is_enough() {
+        for jobs in 1..4 {
+            let orders = (1..=4).map(|number| (number, script(if number > 2 { "exec sleep 600" } else { "true" })));
+            let mut found = Vec::new();
+            let result: Result<(), io::Error> = run_until(Path::new("sh"), jobs, orders, |number, _| {
+                found.push(number);
+                Ok(if number == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            });
+            result.unwrap();
+            assert_eq!(found, [1, 2], "{jobs} jobs");
+        }
+    }
+
+    /// The shell sets the limit as a process of ours does.
+    #[test]
+    fn a_program_without_an_end_is_ended() {
+        let ended = run_one(Path::new("sh"), &script("ulimit -c 0; ulimit -S -t 1; while :; do :; done")).unwrap();
+        assert!(ended.is_out_of_cpu && !ended.is_success, "{}", ended.status);
+        assert!(!run_one(Path::new("sh"), &script("exit 1")).unwrap().is_out_of_cpu);
     }
 
     #[test]

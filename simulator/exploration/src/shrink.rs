@@ -2,25 +2,25 @@
 //!
 //! Corresponds to the algorithm `ddmin` of Zeller and Hildebrandt.
 
-/// Returns a part of a failing list from which no single item can be left out. `fails` tells whether a part still fails.
-pub fn shrink<T: Clone, E>(items: &[T], mut fails: impl FnMut(&[T]) -> Result<bool, E>) -> Result<Vec<T>, E> {
+/// Returns a part of a failing list from which no single item can be left out. `first_failing` gets parts in the order in which they
+/// are to be tried, and returns the place of the first that still fails: it may try several at the same time.
+pub fn shrink<T: Clone, E>(
+    items: &[T],
+    mut first_failing: impl FnMut(&[Vec<T>]) -> Result<Option<usize>, E>,
+) -> Result<Vec<T>, E> {
     let mut left = items.to_vec();
-    if left.is_empty() || fails(&[])? {
+    if left.is_empty() || first_failing(&[Vec::new()])?.is_some() {
         return Ok(Vec::new());
     }
     let mut parts = 2;
     while left.len() > 1 {
         let size = left.len().div_ceil(parts);
-        let mut smaller = None;
-        for start in (0..left.len()).step_by(size) {
+        let without = |start: usize| {
             let end = (start + size).min(left.len());
-            let rest: Vec<T> = left[..start].iter().chain(&left[end..]).cloned().collect();
-            if fails(&rest)? {
-                smaller = Some(rest);
-                break;
-            }
-        }
-        match smaller {
+            left[..start].iter().chain(&left[end..]).cloned().collect()
+        };
+        let rests: Vec<Vec<T>> = (0..left.len()).step_by(size).map(without).collect();
+        match first_failing(&rests)?.and_then(|place| rests.into_iter().nth(place)) {
             Some(rest) => {
                 left = rest;
                 parts = (parts - 1).max(2);
@@ -41,9 +41,12 @@ mod tests {
     fn shrunk(needed: &[u32]) -> (Vec<u32>, usize) {
         let mut attempts = 0;
         let items: Vec<u32> = (1..=20).collect();
-        let left = shrink(&items, |part| {
-            attempts += 1;
-            Ok::<bool, Infallible>(needed.iter().all(|item| part.contains(item)))
+        let left = shrink(&items, |rests| {
+            let found = rests.iter().position(|part| {
+                attempts += 1;
+                needed.iter().all(|item| part.contains(item))
+            });
+            Ok::<_, Infallible>(found)
         });
         (left.unwrap(), attempts)
     }
@@ -59,9 +62,7 @@ mod tests {
 
     #[test]
     fn an_error_ends_it() {
-        assert_eq!(
-            shrink(&[1, 2], |part| if part.len() == 1 { Err("full disk") } else { Ok(false) }),
-            Err("full disk")
-        );
+        let failed = shrink(&[1, 2], |parts: &[Vec<i32>]| if parts.len() == 2 { Err("full disk") } else { Ok(None) });
+        assert_eq!(failed, Err("full disk"));
     }
 }

@@ -7,15 +7,17 @@ pub mod points;
 pub mod replay;
 pub mod minimise;
 
+use crate::sim::cpu;
 use clap::{Args, ValueEnum};
 use experiments::study::Seeds;
-use exploration::campaign::{Campaign, Line, Outcome, Progress, Summary};
-use points::Baseline;
+use exploration::campaign::{Campaign, Line, Outcome, Progress, Summary, Trial};
+use points::{Baseline, Players};
 use simulator::explore::fault_scenario::FaultScenario;
 use simulator::explore::stories::STORIES;
 use simulator::part::Part;
 use simulator::plan::point::PointKind;
 use simulator::scenario::SCENARIOS;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,9 @@ pub struct Options {
     /// How many runs at the same time [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// CPU seconds after which a run counts as one that never ends
+    #[arg(long, value_name = "N", default_value_t = cpu::SCENARIO, value_parser = clap::value_parser!(u64).range(1..))]
+    pub cpu_seconds: u64,
     /// Folder of the results [default: results/explore/STORY/seed-N]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -97,10 +102,9 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
     if let Some(file) = &options.scenario {
         return replay::run(file, options.out.as_deref());
     }
-    let program = std::env::current_exe().map_err(|error| vec![error.to_string()])?;
-    let jobs = options.jobs.map_or_else(cores, usize::from);
+    let players = Players::new(options.jobs, options.cpu_seconds)?;
     if options.list {
-        return list(&program, jobs, options.seed.0.first().copied().unwrap_or(1));
+        return list(&players, options.seed.0.first().copied().unwrap_or(1));
     }
     let story = options.story.as_deref().unwrap_or_default();
     let is_drawn = SCENARIOS.iter().any(|scenario| scenario.name == story);
@@ -112,17 +116,13 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
         return Err(vec![format!("--kind: the seed draws the faults of {story}, so only drawn is possible")]);
     }
     match kind {
-        Kind::Drawn => try_seeds(&program, jobs, story, options),
-        _ => try_points(&program, jobs, story, kind, options),
+        Kind::Drawn => try_seeds(&players, story, options),
+        _ => try_points(&players, story, kind, options),
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Tries a fault at each point of a story, under one seed after another. Each seed has points and a folder of its own.
-fn try_points(program: &Path, jobs: usize, story: &str, kind: Kind, options: &Options) -> Result<String, Vec<String>> {
+fn try_points(players: &Players, story: &str, kind: Kind, options: &Options) -> Result<String, Vec<String>> {
     let (mut kept, mut errors) = (Vec::new(), Vec::new());
     let seeds = &options.seed.0;
     for seed in seeds {
@@ -135,7 +135,7 @@ fn try_points(program: &Path, jobs: usize, story: &str, kind: Kind, options: &Op
         if seeds.len() > 1 {
             say(&format!("seed {seed}:"));
         }
-        match try_points_of(program, jobs, &scenario, &folder, kind, options) {
+        match try_points_of(players, &scenario, &folder, kind, options) {
             Ok(line) => kept.push(line),
             Err(lines) => errors.extend(lines),
         }
@@ -144,14 +144,13 @@ fn try_points(program: &Path, jobs: usize, story: &str, kind: Kind, options: &Op
 }
 
 fn try_points_of(
-    program: &Path,
-    jobs: usize,
+    players: &Players,
     scenario: &FaultScenario,
     folder: &Path,
     kind: Kind,
     options: &Options,
 ) -> Result<String, Vec<String>> {
-    let baseline = Baseline::of(program, scenario)?;
+    let baseline = Baseline::of(players, scenario)?;
     baseline.keep_in(folder)?;
     let points = baseline.choose(|point| {
         kind.includes(point.kind) && options.component.is_none_or(|component| component == point.component)
@@ -161,35 +160,38 @@ fn try_points_of(
     if chosen.is_empty() {
         return Err(vec![format!("there is no such point; with these faults and this component there are {count}")]);
     }
-    let trials = chosen.iter().map(|point| points::trial(scenario, point, folder)).collect();
-    campaign(program, jobs, folder, trials)
+    let trials = chosen.iter().map(|point| players.trial(scenario, point, folder)).collect();
+    campaign(players, folder, trials)
 }
 
 /// Plays a story once with each seed.
-fn try_seeds(program: &Path, jobs: usize, story: &str, options: &Options) -> Result<String, Vec<String>> {
+fn try_seeds(players: &Players, story: &str, options: &Options) -> Result<String, Vec<String>> {
     if options.component.is_some() || options.budget.is_some() || options.points.is_some() {
         let why = "--component, --budget and --points choose among points, and drawn faults have none";
         return Err(vec![why.to_owned()]);
     }
     let folder = options.out.clone().unwrap_or_else(|| default_folder(story));
-    Baseline::of_program(program)?.keep_in(&folder)?;
-    let trials = options.seed.0.iter().map(|seed| points::seed_trial(story, *seed, &folder)).collect();
-    campaign(program, jobs, &folder, trials)
+    Baseline::of_program(&players.program)?.keep_in(&folder)?;
+    let trials = options.seed.0.iter().map(|seed| players.seed_trial(story, *seed, &folder)).collect();
+    campaign(players, &folder, trials)
 }
 
 fn default_folder(story: &str) -> PathBuf {
     PathBuf::from("results/explore").join(story)
 }
 
-fn campaign(
-    program: &Path,
-    jobs: usize,
-    folder: &Path,
-    trials: Vec<exploration::campaign::Trial>,
-) -> Result<String, Vec<String>> {
+fn campaign(players: &Players, folder: &Path, trials: Vec<Trial>) -> Result<String, Vec<String>> {
     let all = trials.len();
-    let result = Campaign::new(program, folder, jobs).run(trials, |progress, line| {
+    let scenarios: BTreeMap<String, String> =
+        trials.iter().map(|trial| (trial.name.clone(), trial.order.input.clone())).collect();
+    let Players { program, jobs, cpu_s } = players;
+    let result = Campaign::new(program, folder, *jobs, *cpu_s).run(trials, |progress, line| {
         say(&shown(progress, line));
+        // The process could not write what it played.
+        match scenarios.get(&line.point).filter(|_| line.outcome == Outcome::Endless) {
+            Some(scenario) => play::write_scenario(&folder.join(&line.point), scenario, line.promise.clone()),
+            None => Ok(()),
+        }
     });
     let summary = result.map_err(|error| vec![format!("{}: {error}", folder.display())])?;
     if summary.broken.is_empty() {
@@ -219,16 +221,16 @@ fn shown(Progress { done, found, all }: Progress, line: &Line) -> String {
     format!("{done}/{all}, {found} found, {} left: {}{component}{place}: {end}", all - done, line.point)
 }
 
-/// Returns a line for each broken promise, with the points that break it.
+/// Returns a line for each broken promise, and for each other thing that went wrong, with the points at which it did.
 fn reported(summary: &Summary, all: usize, folder: &Path) -> Vec<String> {
     /// Most points of one line.
     const SHOWN: usize = 5;
     let mut lines = Vec::new();
-    for (promise, points) in &summary.broken {
+    for (what, points) in &summary.broken {
         let more = points.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let shown = points[..points.len().min(SHOWN)].join(", ");
-        lines.push(format!("{} runs broke the promise {promise:?}: {shown}{more}", points.len()));
+        lines.push(format!("{} runs {what}: {shown}{more}", points.len()));
         if let Some(first) = points.first() {
             lines.push(format!(
                 "replay: orrery sim explore --scenario {}",
@@ -241,9 +243,9 @@ fn reported(summary: &Summary, all: usize, folder: &Path) -> Vec<String> {
 }
 
 /// Returns a table of the stories.
-fn list(program: &Path, jobs: usize, seed: u64) -> Result<String, Vec<String>> {
+fn list(players: &Players, seed: u64) -> Result<String, Vec<String>> {
     let mut lines = vec![format!("{:<22}{:>7}{:>8}{:>6}", "STORY", "CRASH", "FREEZE", "SWAP")];
-    for (story, baseline) in Baseline::of_all(program, jobs, &STORIES.map(|(name, _)| name), seed)? {
+    for (story, baseline) in Baseline::of_all(players, &STORIES.map(|(name, _)| name), seed)? {
         let count = |kind| baseline.points.iter().filter(|point| point.kind == kind).count();
         let [crash, freeze, swap] = [PointKind::Crash, PointKind::Freeze, PointKind::Swap].map(count);
         lines.push(format!("{story:<22}{crash:>7}{freeze:>8}{swap:>6}"));

@@ -1,5 +1,6 @@
 //! Plays one scenario in this process, and prints its result in one line of JSON. `explore` starts a process for each.
 
+use crate::sim::cpu::CpuSeconds;
 use clap::Args;
 use component_base::tls;
 use serde_json::json;
@@ -20,6 +21,8 @@ pub struct Options {
     /// Print the points of the run as well
     #[arg(long)]
     pub points: bool,
+    #[command(flatten)]
+    pub cpu: CpuSeconds,
 }
 
 /// Returns the file of a scenario below a folder.
@@ -29,6 +32,7 @@ pub fn file_in(folder: &Path) -> PathBuf {
 
 /// Reads a scenario from standard input, as JSON, and plays it.
 pub fn run(options: &Options) -> Result<String, Vec<String>> {
+    options.cpu.apply()?;
     let mut text = String::new();
     let read = io::stdin().read_to_string(&mut text);
     read.map_err(|error| vec![error.to_string()])?;
@@ -55,6 +59,13 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
 pub fn play(scenario: &FaultScenario) -> Run<()> {
     tls::install_provider();
     explore::play(scenario)
+}
+
+/// Writes a scenario that has had no end, with what it did as its promise.
+pub fn write_scenario(folder: &Path, scenario: &str, promise: Option<String>) -> io::Result<()> {
+    let scenario = FaultScenario::read(scenario).map_err(|_| io::Error::other("the scenario is not well-formed"))?;
+    fs::create_dir_all(folder)?;
+    fs::write(file_in(folder), FaultScenario { promise, ..scenario }.text())
 }
 
 /// Writes the log and the report of a run, and a scenario that names its faults, and the actions of the user if the seed draws them.

@@ -1,6 +1,7 @@
-//! What there is to try: the points of an undisturbed run.
+//! What there is to try: the points of an undisturbed run; and the processes that try it.
 
 use exploration::campaign::Trial;
+use exploration::cpu_limit;
 use exploration::pool::{self, Ended, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -9,7 +10,8 @@ use simulator::explore::fault_scenario::FaultScenario;
 use simulator::plan::point::Point;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 /// File of the baseline, below the folder of a campaign.
 const BASELINE: &str = "baseline.json";
@@ -28,9 +30,11 @@ pub struct Baseline {
 
 impl Baseline {
     /// Plays a scenario without faults.
-    pub fn of(program: &Path, scenario: &FaultScenario) -> Result<Self, Vec<String>> {
-        let ended = pool::run_one(program, &order(scenario, None, true)).map_err(|error| vec![error.to_string()])?;
-        Ok(Self { program: hash(program)?, ..Self::read(&ended)? })
+    pub fn of(players: &Players, scenario: &FaultScenario) -> Result<Self, Vec<String>> {
+        let program = &players.program;
+        let ended =
+            pool::run_one(program, &players.order(scenario, None, true)).map_err(|error| vec![error.to_string()])?;
+        Ok(Self { program: hash(program)?, ..players.baseline(&ended)? })
     }
 
     /// Makes the baseline of runs whose faults the seed draws. It has no points.
@@ -39,28 +43,16 @@ impl Baseline {
     }
 
     /// Plays several stories.
-    pub fn of_all<'s>(
-        program: &Path,
-        jobs: usize,
-        stories: &[&'s str],
-        seed: u64,
-    ) -> Result<Vec<(&'s str, Self)>, Vec<String>> {
-        let orders = stories.iter().map(|story| (*story, order(&FaultScenario::of_story(story, seed), None, true)));
+    pub fn of_all<'s>(players: &Players, stories: &[&'s str], seed: u64) -> Result<Vec<(&'s str, Self)>, Vec<String>> {
+        let orders =
+            stories.iter().map(|story| (*story, players.order(&FaultScenario::of_story(story, seed), None, true)));
         let mut found = Vec::new();
-        let result: io::Result<()> = pool::run(program, jobs, orders, |story, ended| {
-            found.push((story, Self::read(&ended)));
+        let result: io::Result<()> = pool::run(&players.program, players.jobs, orders, |story, ended| {
+            found.push((story, players.baseline(&ended)));
             Ok(())
         });
         result.map_err(|error| vec![error.to_string()])?;
         found.into_iter().map(|(story, baseline)| Ok((story, baseline?))).collect()
-    }
-
-    fn read(ended: &Ended) -> Result<Self, Vec<String>> {
-        let baseline: Self = ended.printed().map_err(|why| vec![why])?;
-        match baseline.promise {
-            Some(promise) => Err(vec![format!("the story breaks a promise without a fault: {promise}")]),
-            None => Ok(baseline),
-        }
     }
 
     /// Keeps the baseline beside the results, or refuses results of another one.
@@ -89,6 +81,69 @@ impl Baseline {
     }
 }
 
+/// The processes that play scenarios.
+#[derive(Clone, Debug)]
+pub struct Players {
+    pub program: PathBuf,
+    /// How many play at the same time.
+    pub jobs: usize,
+    /// Most CPU time of each.
+    pub cpu_s: u64,
+}
+
+impl Players {
+    /// Returns players that are processes of this program. Without a number there is one for each core.
+    pub fn new(jobs: Option<u16>, cpu_s: u64) -> Result<Self, Vec<String>> {
+        let program = std::env::current_exe().map_err(|error| vec![error.to_string()])?;
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self { program, jobs: jobs.map_or_else(cores, usize::from), cpu_s })
+    }
+
+    /// Makes the order for a process that plays a scenario.
+    pub fn order(&self, scenario: &FaultScenario, folder: Option<&Path>, has_points: bool) -> Order {
+        let mut arguments = ["sim", "play", "--cpu-seconds"].map(str::to_owned).to_vec();
+        arguments.push(self.cpu_s.to_string());
+        if let Some(folder) = folder {
+            arguments.extend(["--out".to_owned(), folder.display().to_string()]);
+        }
+        if has_points {
+            arguments.push("--points".to_owned());
+        }
+        Order { arguments, input: json!(scenario).to_string() }
+    }
+
+    /// Reads what a process says of a run without faults.
+    fn baseline(&self, ended: &Ended) -> Result<Baseline, Vec<String>> {
+        if ended.is_out_of_cpu {
+            return Err(vec![format!("the story {} without a fault", cpu_limit::words(self.cpu_s))]);
+        }
+        let baseline: Baseline = ended.printed().map_err(|why| vec![why])?;
+        match baseline.promise {
+            Some(promise) => Err(vec![format!("the story breaks a promise without a fault: {promise}")]),
+            None => Ok(baseline),
+        }
+    }
+
+    /// Makes the trial of a fault at a point.
+    pub fn trial(&self, scenario: &FaultScenario, point: &Point, folder: &Path) -> Trial {
+        let scenario = FaultScenario { faults: Some(vec![point.fault()]), ..scenario.clone() };
+        let name = point.to_string();
+        let about = match json!(point) {
+            Value::Object(about) => about,
+            _ => Map::new(),
+        };
+        Trial { order: self.order(&scenario, Some(&folder.join(&name)), false), name, about }
+    }
+
+    /// Makes the trial of a story whose faults the seed draws.
+    pub fn seed_trial(&self, story: &str, seed: u64, folder: &Path) -> Trial {
+        let name = format!("seed-{seed}");
+        let about = Map::from_iter([("kind".to_owned(), json!("drawn")), ("seed".to_owned(), json!(seed))]);
+        let scenario = FaultScenario::of_story(story, seed);
+        Trial { order: self.order(&scenario, Some(&folder.join(&name)), false), name, about }
+    }
+}
+
 fn hash(program: &Path) -> Result<String, Vec<String>> {
     let bytes = fs::read(program).map_err(|error| vec![format!("{}: {error}", program.display())])?;
     Ok(format!("{:x}", Sha256::digest(&bytes)))
@@ -103,36 +158,6 @@ pub fn selected(points: Vec<Point>, budget: Option<usize>, places: Option<&[u64]
         (None, _) => true,
     };
     points.into_iter().enumerate().filter(|(index, _)| is_chosen(*index)).map(|(_, point)| point).collect()
-}
-
-/// Makes the trial of a fault at a point.
-pub fn trial(scenario: &FaultScenario, point: &Point, folder: &Path) -> Trial {
-    let scenario = FaultScenario { faults: Some(vec![point.fault()]), ..scenario.clone() };
-    let name = point.to_string();
-    let about = match json!(point) {
-        Value::Object(about) => about,
-        _ => Map::new(),
-    };
-    Trial { order: order(&scenario, Some(&folder.join(&name)), false), name, about }
-}
-
-/// Makes the trial of a story whose faults the seed draws.
-pub fn seed_trial(story: &str, seed: u64, folder: &Path) -> Trial {
-    let name = format!("seed-{seed}");
-    let about = Map::from_iter([("kind".to_owned(), json!("drawn")), ("seed".to_owned(), json!(seed))]);
-    Trial { order: order(&FaultScenario::of_story(story, seed), Some(&folder.join(&name)), false), name, about }
-}
-
-/// Makes the order for a process that plays a scenario.
-pub fn order(scenario: &FaultScenario, folder: Option<&Path>, has_points: bool) -> Order {
-    let mut arguments = vec!["sim".to_owned(), "play".to_owned()];
-    if let Some(folder) = folder {
-        arguments.extend(["--out".to_owned(), folder.display().to_string()]);
-    }
-    if has_points {
-        arguments.push("--points".to_owned());
-    }
-    Order { arguments, input: json!(scenario).to_string() }
 }
 
 #[cfg(test)]
@@ -173,9 +198,10 @@ mod tests {
     #[test]
     fn a_trial_has_the_fields_of_its_point() {
         let point = &points(3)[2];
-        let trial = trial(&FaultScenario::of_story("job", 4), point, Path::new("out"));
+        let players = Players { program: PathBuf::new(), jobs: 1, cpu_s: 60 };
+        let trial = players.trial(&FaultScenario::of_story("job", 4), point, Path::new("out"));
         assert_eq!((trial.name.as_str(), &trial.about["component"]), ("freeze-3", &json!("scheduler")));
-        assert_eq!(trial.order.arguments, ["sim", "play", "--out", "out/freeze-3"]);
+        assert_eq!(trial.order.arguments, ["sim", "play", "--cpu-seconds", "60", "--out", "out/freeze-3"]);
         let scenario = FaultScenario::read(&trial.order.input).unwrap();
         assert_eq!((scenario.seed, scenario.faults), (4, Some(vec![point.fault()])));
     }
