@@ -11,6 +11,7 @@ mod setup;
 mod stored;
 mod pod_state;
 mod node_groups;
+mod usage;
 mod loads;
 mod observed;
 mod world;
@@ -138,7 +139,8 @@ async fn play(
             let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty(), log.clone()).await?;
             stage.prepare(&priorities, &namespaces).await?;
             let admin = stage.admin();
-            let loads = Loads::new(&env, &setup.deployments);
+            let looks_on = matches!(guest, Guest::Onlooker(_));
+            let loads = Loads::new(&env, &setup.deployments, looks_on.then(|| setup.node_names()));
             if !loads.is_empty() {
                 stage.serve_metrics(&loads).await?;
             }
@@ -215,7 +217,6 @@ impl<W: World> Trial<W> {
         log: Arc<DecisionLog>,
         submissions: Vec<Submission>,
     ) -> Result<Self, String> {
-        let names = setup.templates.iter().map(|template| template.node_name.clone()).collect();
         let groups = (!setup.groups.is_empty()).then(|| NodeGroups::new(setup)).transpose()?;
         let began = env.now();
         log.begin(began);
@@ -224,11 +225,11 @@ impl<W: World> Trial<W> {
             until: setup.until.unwrap_or(LONGEST).min(LONGEST),
             env: env.clone(),
             world,
-            observer: Observer::new(names),
+            observer: Observer::new(setup.node_names()),
             groups,
             log,
             deployments: loads::by_name(&setup.deployments),
-            loads: Loads::new(env, &[]),
+            loads: Loads::new(env, &[], None),
             last_change: Duration::ZERO,
             submissions,
             created: 0,
@@ -271,6 +272,7 @@ impl<W: World> Trial<W> {
                 let pod = self.submissions[self.created].pod.take();
                 self.create(&pod).await?;
                 self.observer.remember(&pod);
+                self.loads.remember(&pod);
                 self.created += 1;
                 self.last_change = self.elapsed();
             }
@@ -303,6 +305,7 @@ impl<W: World> Trial<W> {
         let at = self.elapsed();
         let (events, again) = match change {
             Change::Node { name, is_ready } => {
+                self.loads.see_node(name, *is_ready);
                 if let Some(groups) = &mut self.groups {
                     groups.see_node(name, *is_ready, at);
                 }

@@ -115,6 +115,11 @@ fn kubectl_sees_the_cluster_of_a_moment() {
     assert_eq!(full.values().filter(|node| *node == "<none>").count(), 1, "{full:?}");
     assert!(kubectl.ok("get pods -o yaml").contains("Insufficient cpu"));
     assert_eq!(kubectl.ok("get pods -o wide"), kubectl.ok("get pods -o wide"), "the clock stands");
+    // Each node has a pod that uses all its cores.
+    for (what, expected) in [("nodes", "2000m"), ("nodes", "100%"), ("pods", "2000m")] {
+        let table = kubectl.ok(&format!("top {what} --no-headers"));
+        assert_eq!(table.lines().filter(|line| line.contains(expected)).count(), 2, "{table}");
+    }
 
     let place = replay.say("until pod-finished");
     assert!(place.contains(r#""event":"pod-finished""#), "{place}");

@@ -1,6 +1,7 @@
 //! Turns the policy and the faults of a study into settings of components.
 
 use component_base::options;
+use component_base::options::feature_gates::GateValues;
 use experiments::study::Faults;
 use kubelet_sim::machines::failure_model::FailureModel;
 use scheduler::framework::Features;
@@ -49,10 +50,13 @@ pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<Str
     }
 }
 
-/// Returns everything for which a scheduler with this KubeSchedulerConfiguration could not start.
-pub fn problems(document: Option<&Value>) -> Vec<String> {
+/// Returns everything for which a scheduler with this KubeSchedulerConfiguration and these feature gates could not start.
+pub fn problems(document: Option<&Value>, gates: &GateValues) -> Vec<String> {
     match settings(document) {
-        Ok(settings) => trial::scheduler_problems(&settings),
+        Ok(mut settings) => {
+            settings.configuration = settings.configuration.with_features(Features::of(gates));
+            trial::scheduler_problems(&settings)
+        }
         Err(errors) => errors,
     }
 }
@@ -108,7 +112,7 @@ mod tests {
             let config = json!([{"name": name, "args": args}]);
             let profile =
                 json!({"schedulerName": "default-scheduler", "plugins": {"score": score}, "pluginConfig": config});
-            problems(Some(&json!({"profiles": [profile]})))
+            problems(Some(&json!({"profiles": [profile]})), &GateValues::new())
         };
         assert_eq!(profile("BestFit", json!({"resources": ["cpu"]})), [""; 0]);
         let unknown = profile("WorstFit", json!({}));

@@ -1,7 +1,7 @@
 //! `Prepared`: the nodes and pods of a cell, and the trial that they make.
 
-use crate::sim::policy;
 use crate::sim::study_file::StudyFile;
+use crate::sim::{gates, policy};
 use component_base::rng::Random;
 use experiments::cluster::{self, Machine, MachineGroup};
 use experiments::manifest::{self, Manifest};
@@ -36,13 +36,16 @@ impl Prepared {
         // A stream of its own, so that a load changes no pod.
         let random = Random::from_seed(cell.seed, &format!("load/{}", cell.workload.name));
         let until = file.study.until.as_ref().map_or(Duration::ZERO, |until| until.duration);
-        let deployments =
-            workload::deployments(cell.workload, until, &mut || random.u64(), &cell.workload.name).map_err(lines)?;
+        let (mut draw, place) = (|| random.u64(), &cell.workload.name);
+        let drawn = workload::deployments(cell.workload, &file.files, until, &mut draw, place);
+        let deployments = drawn.map_err(lines)?;
         let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
-        let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals);
-        let whole = match cell.policy.schedulers.as_slice() {
-            [] => configuration.clone(),
-            further => Some(json!([configuration, further])),
+        let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals, &deployments);
+        let policy = cell.policy;
+        let whole = match (policy.schedulers.as_slice(), policy.feature_gates.is_empty()) {
+            ([], true) => configuration.clone(),
+            (further, true) => Some(json!([configuration, further])),
+            (further, false) => Some(json!([configuration, further, policy.feature_gates])),
         };
         let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, whole.as_ref());
         Ok(Self { machines, groups, arrivals, deployments, configuration, manifest })
@@ -68,6 +71,8 @@ impl Prepared {
             deployments: self.deployments.clone(),
             scheduler: policy::settings(self.configuration.as_ref())?,
             more_schedulers: further?,
+            feature_gates: file.study.feature_gates.clone(),
+            scheduler_gates: gates::of_policy(&file.study, cell.policy),
             failures,
             api_delay: span(faults.and_then(|faults| faults.api_delay.as_ref())),
             watch_delay: span(faults.and_then(|faults| faults.watch_delay.as_ref())),

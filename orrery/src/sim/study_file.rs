@@ -1,6 +1,6 @@
 //! `StudyFile`: a study that was read, with the folder of the files that it names.
 
-use crate::sim::policy;
+use crate::sim::{gates, policy};
 use component_base::rng::Random;
 use experiments::Problem;
 use experiments::files::Folder;
@@ -41,12 +41,13 @@ impl StudyFile {
         for (index, policy) in self.study.policies.iter().enumerate() {
             // `check_files` has reported files that cannot be read.
             let Ok(document) = sources::configuration(policy, &self.files) else { continue };
-            let errors = policy::problems(document.as_ref());
+            let values = gates::of_policy(&self.study, policy);
+            let errors = policy::problems(document.as_ref(), &values);
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
             let first = document.unwrap_or_default();
             for (at, document) in policy.schedulers.iter().enumerate() {
-                let errors = policy::problems(Some(document)).into_iter();
+                let errors = policy::problems(Some(document), &values).into_iter();
                 found.extend(errors.map(|error| format!("{path}: policies[{index}].schedulers[{at}]: {error}")));
             }
             let twice = policy::shared_names(std::iter::once(&first).chain(&policy.schedulers)).into_iter();
@@ -66,6 +67,7 @@ impl StudyFile {
             found.extend(errors.into_iter().map(|error| format!("{path}: faults[{index}].{error}")));
         }
         let path = self.path.display();
+        found.extend(gates::problems(&self.study).into_iter().map(|why| format!("{path}: {why}")));
         if let Some(why) = trial::controllers_problem(&self.study.controllers) {
             found.push(format!("{path}: controllers: {why}"));
         }
@@ -75,11 +77,12 @@ impl StudyFile {
         found
     }
 
-    /// Returns what is allowed, and more often a mistake: pods that fit on no node.
+    /// Returns what is allowed, and more often a mistake: pods that fit on no node, and feature gates without an effect.
     pub fn warnings(&self) -> Vec<String> {
         let random = Random::from_seed(1, "check");
         let found = sources::warnings(&self.study, &self.files, &mut || random.u64());
-        found.into_iter().map(|line| format!("{}: {line}", self.path.display())).collect()
+        let found = found.into_iter().chain(gates::warnings(&self.study));
+        found.map(|line| format!("{}: {line}", self.path.display())).collect()
     }
 
     pub fn sample_every(&self) -> Duration {

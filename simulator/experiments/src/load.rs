@@ -13,8 +13,14 @@ pub const RESOLUTION: Duration = Duration::from_secs(15);
 const NOISE_STEPS: u32 = 4;
 const DAY_S: f64 = 86_400.0;
 
-/// Returns the times at which a load changes until `until`, each with what it is from then on, in thousandths of a core.
-pub fn changes(load: &Load, until: Duration, draw: &mut dyn Draw) -> Vec<(Duration, i64)> {
+/// Returns the steps that a study writes down, each with its time, in thousandths of a core.
+pub fn steps(load: &Load) -> Vec<(Duration, f64)> {
+    load.steps.iter().map(|step| (step.at.duration, amount(CPU, &step.cpu.quantity) as f64)).collect()
+}
+
+/// Returns the times at which a load changes until `until`, each with what it is from then on, in thousandths of a core. `steps` are in
+/// the order of their times, and without any it is the load of a day.
+pub fn changes(load: &Load, steps: &[(Duration, f64)], until: Duration, draw: &mut dyn Draw) -> Vec<(Duration, i64)> {
     let (mut changes, mut factor) = (Vec::new(), 1.0);
     let mut last = 0;
     for (step, at) in (0..).map(|step: u32| (step, RESOLUTION * step)).take_while(|(_, at)| *at < until) {
@@ -23,7 +29,7 @@ pub fn changes(load: &Load, until: Duration, draw: &mut dyn Draw) -> Vec<(Durati
         {
             factor = (1.0 + noise * draw.normal()).max(0.0);
         }
-        let now = (at_time(load, at) * factor).round() as i64;
+        let now = (at_time(load, steps, at) * factor).round() as i64;
         if now != last {
             changes.push((at, now));
             last = now;
@@ -33,7 +39,7 @@ pub fn changes(load: &Load, until: Duration, draw: &mut dyn Draw) -> Vec<(Durati
 }
 
 /// Returns the load without its noise, in thousandths of a core.
-fn at_time(load: &Load, at: Duration) -> f64 {
+fn at_time(load: &Load, steps: &[(Duration, f64)], at: Duration) -> f64 {
     if let Some(diurnal) = &load.diurnal {
         let span_s = |span: Option<&crate::study::Span>, default: f64| {
             span.map_or(default, |span| micros_of(span.duration) as f64 / 1e6)
@@ -42,8 +48,8 @@ fn at_time(load: &Load, at: Duration) -> f64 {
         let phase = TAU * (at.as_secs_f64() - peak_s) / period_s;
         return amount(CPU, &diurnal.cpu.quantity) as f64 * (1.0 + diurnal.swing * libm::cos(phase));
     }
-    let step = load.steps.iter().rev().find(|step| step.at.duration <= at);
-    step.map_or(0.0, |step| amount(CPU, &step.cpu.quantity) as f64)
+    let begun = steps.partition_point(|(from, _)| *from <= at);
+    begun.checked_sub(1).map_or(0.0, |last| steps[last].1)
 }
 
 /// Returns what each of the pods uses, in thousandths of a core. All get the same part of the load, and none uses more than its
@@ -64,7 +70,7 @@ mod tests {
     }
 
     fn seconds(text: &str, until_s: u64) -> Vec<(u64, i64)> {
-        let changes = changes(&load(text), Duration::from_secs(until_s), &mut seeded(1));
+        let changes = changes(&load(text), &steps(&load(text)), Duration::from_secs(until_s), &mut seeded(1));
         changes.into_iter().map(|(at, milli)| (at.as_secs(), milli)).collect()
     }
 

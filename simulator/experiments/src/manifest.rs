@@ -3,7 +3,7 @@
 use crate::cluster::Machine;
 use crate::record::{Event, Record};
 use crate::study::{Cell, Study};
-use crate::workload::Arrival;
+use crate::workload::{Arrival, Deployment};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -40,7 +40,13 @@ pub fn hash(bytes: &[u8]) -> String {
 }
 
 /// Returns the hash of everything but the policy that decides a run.
-pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[Arrival]) -> String {
+pub fn inputs(
+    study: &Study,
+    cell: &Cell<'_>,
+    machines: &[Machine],
+    arrivals: &[Arrival],
+    deployments: &[Deployment],
+) -> String {
     let mut all = Sha256::new();
     for machine in machines {
         all.update(Record { at_us: 0, event: Event::from(machine) }.line());
@@ -49,6 +55,9 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
     for arrival in arrivals {
         all.update(Record::new(arrival.at, Event::from(arrival)).line());
         all.update(serde_json::to_vec(&arrival.pod).expect("a pod is plain data"));
+    }
+    for (at, cpu_milli) in deployments.iter().flat_map(|deployment| &deployment.load) {
+        all.update(format!("{} {cpu_milli}\n", at.as_micros()));
     }
     let mut rest = of_run(study, cell);
     rest["seed"] = cell.seed.into();
@@ -60,13 +69,17 @@ pub fn inputs(study: &Study, cell: &Cell<'_>, machines: &[Machine], arrivals: &[
 
 /// Returns what decides a run beside its nodes, pods and policy.
 fn of_run(study: &Study, cell: &Cell<'_>) -> Value {
-    json!({
+    let mut all = json!({
         "faults": cell.faults,
         "depth": study.depth,
         "controllers": study.controllers,
         "until": study.until,
         "sampleEvery": study.sample_every,
-    })
+    });
+    if !study.feature_gates.is_empty() {
+        all["featureGates"] = json!(study.feature_gates);
+    }
+    all
 }
 
 /// Returns the hash of what a study says of a cell's setting, whatever the seed draws of it.

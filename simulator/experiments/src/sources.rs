@@ -20,7 +20,7 @@ pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec
         let place = format!("workloads[{index}]");
         problems.extend(workload::arrivals(workload, files, draw, &place).err().unwrap_or_default());
         let until = study.until.as_ref().map_or(Duration::ZERO, |until| until.duration);
-        problems.extend(workload::deployments(workload, until, draw, &place).err().unwrap_or_default());
+        problems.extend(workload::deployments(workload, files, until, draw, &place).err().unwrap_or_default());
     }
     for (index, policy) in study.policies.iter().enumerate() {
         let Some(path) = &policy.file else { continue };

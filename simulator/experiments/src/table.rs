@@ -1,10 +1,16 @@
 //! A table of comma-separated values, whose mistakes have a file and a line.
 
 use crate::problem::Problem;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 /// Most mistakes of one file that are shown.
 const MAX_PROBLEMS: usize = 100;
+
+/// Units of columns with times. A `timestamp` is a date.
+pub const TIME_UNITS: [&str; 6] = ["us", "ms", "s", "m", "h", "timestamp"];
 
 /// A table, and the mistakes that reading it has found.
 #[derive(Debug)]
@@ -88,6 +94,17 @@ impl Table {
     }
 }
 
+/// Returns the microseconds of a unit of times.
+pub fn unit_us(unit: &str) -> f64 {
+    match unit {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "m" => 6e7,
+        "h" => 3.6e9,
+        _ => 1e6,
+    }
+}
+
 fn line_of(record: &csv::StringRecord) -> u64 {
     record.position().map_or(0, csv::Position::line)
 }
@@ -116,5 +133,24 @@ impl Row<'_> {
 
     pub fn number_or(&self, column: &str, default: f64, mistakes: &mut Vec<String>) -> f64 {
         if self.text(column).is_empty() { default } else { self.number(column, mistakes) }
+    }
+
+    /// Reads a time in this unit, in microseconds. That of a date has no beginning of its own.
+    pub fn time_us(&self, column: &str, unit: &str, mistakes: &mut Vec<String>) -> f64 {
+        if unit != "timestamp" {
+            return self.number(column, mistakes) * unit_us(unit);
+        }
+        let text = self.text(column);
+        let parsed = text.parse::<Timestamp>().or_else(|error| {
+            let date = text.parse::<DateTime>().map_err(|_| error)?;
+            TimeZone::UTC.to_timestamp(date)
+        });
+        match parsed {
+            Ok(timestamp) => timestamp.as_microsecond() as f64,
+            Err(_) => {
+                mistakes.push(format!("{column}: {text:?} is no date"));
+                0.0
+            }
+        }
     }
 }

@@ -40,8 +40,15 @@ pub fn pod_group(namespace: &str, name: &str, size: usize) -> Value {
     })
 }
 
-/// Returns the gates that a cluster with PodGroups has on.
-pub fn gates(has_gangs: bool) -> GateValues {
-    let gates: &[&str] = if has_gangs { &GATES } else { &[] };
-    gates.iter().map(|gate| ((*gate).to_owned(), true)).collect()
+/// Returns these gates, with those on that a cluster with PodGroups needs.
+pub fn with_gates(gates: &GateValues, has_gangs: bool) -> GateValues {
+    let needed: &[&str] = if has_gangs { &GATES } else { &[] };
+    let mut gates = gates.clone();
+    gates.extend(needed.iter().map(|gate| ((*gate).to_owned(), true)));
+    gates
+}
+
+/// Returns true if the API server serves PodGroups with these gates.
+pub fn are_served(gates: &GateValues) -> bool {
+    gates.get(GATES[0]) == Some(&true)
 }

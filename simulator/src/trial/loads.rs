@@ -3,10 +3,12 @@
 //! The users of a Deployment ask for an amount of CPU that changes with time. They reach the pods that are ready, and each gets the
 //! same part. An autoscaler learns of it as in a cluster: from `metrics.k8s.io`, which the API server forwards to this server.
 //!
-//! Deviation: the metrics server knows the pods of the trial's Deployments alone. It shows what they use at the time of the question,
-//! while metrics-server shows what it measured last, up to 15 s before.
+//! Deviation: the metrics server of a study knows the pods of its Deployments alone; in a replay it knows every pod that the study has created, and
+//! every node, without its labels. It shows what they use at the time of the question, while metrics-server shows what it measured last, up
+//! to 15 s before.
 
 use super::pod_state::PodState;
+use super::usage::{Everything, PodUsage, node_of};
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
 use experiments::amounts::MEMORY;
@@ -16,6 +18,7 @@ use experiments::workload::Deployment;
 use metrics_server::answers::{Item, Scope, Selection, Usage};
 use metrics_server::routes::{self, Source};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +29,8 @@ pub const AUTHORITY: &str = "metrics-server:443";
 pub struct Loads {
     env: Env,
     services: Mutex<Vec<Service>>,
+    /// All nodes and pods, if somebody looks at the cluster.
+    everything: Option<Mutex<Everything>>,
 }
 
 /// A Deployment with its load and its pods.
@@ -34,19 +39,24 @@ struct Service {
     /// Number of the changes of its load so far.
     passed: usize,
     load_milli: i64,
-    /// Names of its pods that are ready, as `namespace/name`.
-    ready: BTreeSet<String>,
+    /// Its pods that are ready, as `namespace/name`, and their nodes.
+    ready: BTreeMap<String, String>,
 }
 
 impl Loads {
-    pub fn new(env: &Env, deployments: &[Deployment]) -> Arc<Self> {
+    /// With the names of `nodes`, it knows what everything uses, and not the pods of the Deployments alone.
+    pub fn new(env: &Env, deployments: &[Deployment], nodes: Option<BTreeSet<String>>) -> Arc<Self> {
         let service = |deployment: &Deployment| Service {
             deployment: deployment.clone(),
             passed: 0,
             load_milli: 0,
-            ready: BTreeSet::new(),
+            ready: BTreeMap::new(),
         };
-        Arc::new(Self { env: env.clone(), services: Mutex::new(deployments.iter().map(service).collect()) })
+        Arc::new(Self {
+            env: env.clone(),
+            services: Mutex::new(deployments.iter().map(service).collect()),
+            everything: nodes.map(|nodes| Mutex::new(Everything { nodes, ..Everything::default() })),
+        })
     }
 
     /// Serves the group `metrics.k8s.io` in the network of the trial.
@@ -55,8 +65,19 @@ impl Loads {
         network.register(AUTHORITY, HttpService::new(routes::routes(self.clone())));
     }
 
+    /// True if nobody would ask.
     pub fn is_empty(&self) -> bool {
-        self.services.lock().is_empty()
+        self.services.lock().is_empty() && self.everything.is_none()
+    }
+
+    /// Notes a pod as its user creates it.
+    pub fn remember(&self, pod: &Value) {
+        self.everything.iter().for_each(|all| all.lock().remember(pod));
+    }
+
+    /// Takes a write to a node.
+    pub fn see_node(&self, name: &str, is_ready: bool) {
+        self.everything.iter().for_each(|all| all.lock().see_node(name, is_ready));
     }
 
     /// Returns when the next load changes.
@@ -83,14 +104,15 @@ impl Loads {
 
     /// Takes a write to a pod; `None` deletes it.
     pub fn see_pod(&self, name: &str, state: Option<&PodState>) {
+        self.everything.iter().for_each(|all| all.lock().see_pod(name, state));
         for service in self.services.lock().iter_mut() {
-            let takes_load = state.is_some_and(|state| {
+            let takes_load = |state: &&PodState| {
                 state.is_ready && !state.is_leaving && state.deployment.as_ref() == Some(&service.deployment.name)
-            });
-            if !takes_load {
-                service.ready.remove(name);
-            } else if !service.ready.contains(name) {
-                service.ready.insert(name.to_owned());
+            };
+            match state.filter(takes_load).and_then(node_of) {
+                None => drop(service.ready.remove(name)),
+                Some(_) if service.ready.contains_key(name) => {}
+                Some(node) => drop(service.ready.insert(name.to_owned(), node.clone())),
             }
         }
     }
@@ -114,19 +136,63 @@ impl Service {
     }
 }
 
-impl Source for Loads {
-    fn items(&self, scope: &Scope, selection: &Selection) -> Vec<Item> {
-        let Scope::Pods { namespace: wanted } = scope else { return Vec::new() };
-        let now = self.env.wall();
-        let mut items = Vec::new();
+impl Loads {
+    /// Returns every pod with its labels, its node and what its containers use.
+    fn pods(&self) -> Vec<(String, PodUsage)> {
+        let mut all = Vec::new();
         for service in self.services.lock().iter() {
             let (labels, usages) = (&service.deployment.pod.metadata.labels, service.usages());
-            for pod in &service.ready {
-                let (namespace, name) = pod.split_once('/').unwrap_or_default();
-                let is_there = wanted.as_deref().is_none_or(|wanted| wanted == namespace);
-                if is_there && selection.selects(namespace, name, labels.as_ref()) {
-                    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-                    items.push(Item { namespace, name, labels: labels.clone(), now, usages: usages.clone() });
+            let usage =
+                |node: &String| PodUsage { labels: labels.clone(), usages: usages.clone(), node: Some(node.clone()) };
+            all.extend(service.ready.iter().map(|(pod, node)| (pod.clone(), usage(node))));
+        }
+        if let Some(everything) = &self.everything {
+            let everything = everything.lock();
+            let running = everything.pods.iter().filter(|(_, pod)| pod.node.is_some());
+            all.extend(running.map(|(name, pod)| (name.clone(), pod.clone())));
+        }
+        all
+    }
+
+    /// Returns every node with the sum of what its pods use.
+    fn nodes(&self) -> BTreeMap<String, Usage> {
+        let Some(everything) = &self.everything else { return BTreeMap::new() };
+        let mut nodes: BTreeMap<String, Usage> =
+            everything.lock().nodes.iter().map(|node| (node.clone(), Usage::default())).collect();
+        for (_, pod) in self.pods() {
+            let Some(node) = pod.node.and_then(|node| nodes.get_mut(&node)) else { continue };
+            for usage in &pod.usages {
+                node.cpu_cores += usage.cpu_cores;
+                node.memory_bytes += usage.memory_bytes;
+            }
+        }
+        nodes
+    }
+}
+
+impl Source for Loads {
+    fn items(&self, scope: &Scope, selection: &Selection) -> Vec<Item> {
+        let now = self.env.wall();
+        let item = |namespace: &str, name: &str, labels, usages| Item {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            labels,
+            now,
+            usages,
+        };
+        let mut items = Vec::new();
+        match scope {
+            Scope::Nodes => {
+                let selected = self.nodes().into_iter().filter(|(name, _)| selection.selects("", name, None));
+                items.extend(selected.map(|(name, usage)| item("", &name, None, vec![usage])));
+            }
+            Scope::Pods { namespace: wanted } => {
+                for (pod, usage) in self.pods() {
+                    let (namespace, name) = pod.split_once('/').unwrap_or_default();
+                    let is_there = wanted.as_deref().is_none_or(|wanted| wanted == namespace);
+                    if is_there && selection.selects(namespace, name, usage.labels.as_ref()) {
+                        items.push(item(namespace, name, usage.labels.clone(), usage.usages));
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::decision_log::Detail;
 use super::gangs;
 use component_base::options;
+use component_base::options::feature_gates::GateValues;
 use experiments::workload::Deployment;
 use experiments::workload::priority::SYSTEM_PRIORITIES;
 use kubelet_sim::machines::failure_model::FailureModel;
@@ -10,6 +11,7 @@ use kubelet_sim::template::NodeTemplate;
 use scheduler::Settings;
 use scheduler::framework::Features;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Returns the priority class of pods with a priority. Every cluster has those of the system; the others are made.
@@ -61,6 +63,10 @@ pub struct Setup {
     pub scheduler: Settings,
     /// Further schedulers, for pods with their names.
     pub more_schedulers: Vec<Settings>,
+    /// Feature gates of the API server and of the controllers.
+    pub feature_gates: GateValues,
+    /// Feature gates of the schedulers.
+    pub scheduler_gates: GateValues,
     pub failures: Vec<FailureModel>,
     /// Time that is added to every answer of the API server.
     pub api_delay: Duration,
@@ -111,6 +117,8 @@ impl Default for Setup {
             deployments: Vec::new(),
             scheduler: options::defaults(),
             more_schedulers: Vec::new(),
+            feature_gates: GateValues::new(),
+            scheduler_gates: GateValues::new(),
             failures: Vec::new(),
             api_delay: Duration::ZERO,
             watch_delay: Duration::ZERO,
@@ -133,24 +141,28 @@ impl Setup {
         Ok(())
     }
 
+    /// Returns the names of the nodes that are there from the start.
+    pub(super) fn node_names(&self) -> BTreeSet<String> {
+        self.templates.iter().map(|template| template.node_name.clone()).collect()
+    }
+
     /// Returns the settings of the scheduler. It runs alone, so it elects no leader.
     pub(super) fn scheduler(&self) -> Settings {
-        let mut settings = self.scheduler.clone();
+        self.with_gates(&self.scheduler, false)
+    }
+
+    fn with_gates(&self, settings: &Settings, has_gangs: bool) -> Settings {
+        let mut settings = settings.clone();
         settings.leader_election.leader_elect = false;
+        let features = Features::of(&gangs::with_gates(&self.scheduler_gates, has_gangs));
+        settings.configuration = settings.configuration.with_features(features);
         settings
     }
 
     /// Returns the settings of all schedulers of a whole control plane.
     pub(super) fn schedulers(&self, has_gangs: bool) -> Vec<Settings> {
-        let mut all: Vec<Settings> = std::iter::once(&self.scheduler).chain(&self.more_schedulers).cloned().collect();
-        for settings in &mut all {
-            settings.leader_election.leader_elect = false;
-            if has_gangs {
-                let features = Features::of(&gangs::gates(true));
-                settings.configuration = settings.configuration.clone().with_features(features);
-            }
-        }
-        all
+        let all = std::iter::once(&self.scheduler).chain(&self.more_schedulers);
+        all.map(|settings| self.with_gates(settings, has_gangs)).collect()
     }
 
     pub(super) fn controllers(&self, root_ca_pem: String) -> controller_manager::Settings {

@@ -71,13 +71,14 @@ impl Stage {
     pub async fn raise(env: &Env, setup: Setup, has_gangs: bool, attempts: Arc<dyn Attempts>) -> Result<Self, String> {
         let store = Memory::new(&env.process("store"));
         let server = env.process("apiserver/1");
+        let gates = gangs::with_gates(&setup.feature_gates, has_gangs);
         let config = Config {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
             event_ttl: EVENT_TTL,
-            original: OriginalFlags::of_gates(gangs::gates(has_gangs)),
-            runtime_config: gangs_api(has_gangs),
+            original: OriginalFlags::of_gates(gates.clone()),
+            runtime_config: gangs_api(gangs::are_served(&gates)),
             ..Config::default()
         };
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
@@ -85,7 +86,7 @@ impl Stage {
         let answered = Arc::new(Answered::default());
         let transit = Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay };
         network.register(AUTHORITY, delayed(api.service.clone(), env, transit, answered.clone()));
-        let initial = setup.templates.iter().map(|template| template.node_name.clone()).collect();
+        let initial = setup.node_names();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {
             store,
@@ -100,7 +101,7 @@ impl Stage {
             answered,
         };
         let mut controllers = setup.controllers(keys::authority_pem());
-        controllers.feature_gates = gangs::gates(has_gangs);
+        controllers.feature_gates = gates;
         stage.start(Part::ControllerManager, |client, env| controller_manager::run_with(client, controllers, env));
         let fleet = setup.nodes();
         stage.start(Part::Nodes, |client, env| kubelet_sim::run_with(client, fleet, env));
@@ -374,8 +375,8 @@ fn read(key: &str, document: &[u8]) -> Result<Stored, String> {
 }
 
 /// Returns the switch that serves PodGroups.
-fn gangs_api(has_gangs: bool) -> Vec<ApiSwitch> {
-    let switch = has_gangs.then(|| format!("{}=true", gangs::API).parse());
+fn gangs_api(is_on: bool) -> Vec<ApiSwitch> {
+    let switch = is_on.then(|| format!("{}=true", gangs::API).parse());
     switch.into_iter().map(|switch| switch.expect("the switch is well-formed")).collect()
 }
 

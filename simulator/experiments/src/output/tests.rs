@@ -167,7 +167,7 @@ fn a_manifest_tells_whether_a_cell_is_finished() {
         let machines = cluster::machines(cell.cluster, &files, "clusters[0]").unwrap();
         let mut draw = crate::draw::seeded(cell.seed);
         let arrivals = workload::arrivals(cell.workload, &files, &mut draw, "workloads[0]").unwrap();
-        let inputs = manifest::inputs(&study, cell, &machines, &arrivals);
+        let inputs = manifest::inputs(&study, cell, &machines, &arrivals, &[]);
         Manifest::new(&study, cell, "0.1.0", inputs, cell.policy.configuration.as_ref())
     };
     let first = manifest(&cells[0]);

@@ -52,7 +52,7 @@ pub struct Autoscaler {
     pub behavior: Option<Value>,
 }
 
-/// CPU that the users of a Deployment ask for, by exactly one of `steps` and `diurnal`.
+/// CPU that the users of a Deployment ask for, by exactly one of `steps`, `diurnal` and `csv`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Load {
@@ -62,9 +62,39 @@ pub struct Load {
     /// A load that follows a day.
     #[serde(default)]
     pub diurnal: Option<DiurnalLoad>,
+    /// A load that was measured: a table with a row for each change. The last one stays until the end.
+    #[serde(default)]
+    pub csv: Option<LoadFile>,
     /// Standard deviation of a factor around 1 that is drawn each minute; none by default, so that all seeds have the same load.
     #[serde(default)]
     pub noise: Option<f64>,
+}
+
+/// A table of times and loads, in the order of the times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoadFile {
+    /// Path relative to the study.
+    pub file: String,
+    #[serde(default)]
+    pub columns: LoadColumns,
+    /// Unit of the times: `us`, `ms`, `s`, `m` or `h`; `s` by default. `timestamp` for dates of RFC 3339 or `2017-10-03 12:34:56`, of
+    /// which the first is the beginning.
+    #[serde(default)]
+    pub time_unit: Option<String>,
+    /// What one unit of the load stands for: a core by default, or for example `20m` if the column counts requests that take so much.
+    #[serde(default)]
+    pub cpu_unit: Option<Amount>,
+}
+
+/// Names of a table's columns; `time` and `cpu` by default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoadColumns {
+    #[serde(default)]
+    pub time: Option<String>,
+    #[serde(default)]
+    pub cpu: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

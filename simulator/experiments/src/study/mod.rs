@@ -11,7 +11,7 @@ mod read;
 mod tests;
 
 pub use cells::Cell;
-pub use deployments::{Autoscaler, Deployment, DiurnalLoad, Load, LoadStep};
+pub use deployments::{Autoscaler, Deployment, DiurnalLoad, Load, LoadFile, LoadStep};
 pub use read::read;
 pub use reward::{Reward, Term};
 pub use values::{Amount, Rate, Span};
@@ -45,6 +45,9 @@ pub struct Study {
     /// Controllers that run, as of `--controllers`: `["*", "-podgc"]` is all that are on by default but one. All by default.
     #[serde(default)]
     pub controllers: Vec<String>,
+    /// Feature gates of the API server, the controllers and the schedulers, with true or false.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, bool>,
     pub clusters: Vec<Cluster>,
     pub workloads: Vec<Workload>,
     pub policies: Vec<Policy>,
@@ -508,6 +511,9 @@ pub struct Policy {
     /// Further schedulers, each by a KubeSchedulerConfiguration. They run beside the first for pods with their `schedulerName`.
     #[serde(default)]
     pub schedulers: Vec<Value>,
+    /// Feature gates of these schedulers alone, beside those of the study.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, bool>,
 }
 
 /// What fails in a run.

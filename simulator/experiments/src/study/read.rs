@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::study::{
     API_VERSION, AutoscaledGroup, Deployment, Distribution, Generate, KIND, PodGpus, Span, Study, schema,
 };
+use crate::table::TIME_UNITS;
 use proto::meta::names;
 use proto::serializer::yaml;
 use serde_json::Value;
@@ -172,10 +173,7 @@ impl Check {
             if csv.columns.duration.is_none() == csv.columns.end.is_none() {
                 self.report(format!("{path}.csv.columns"), "must have exactly one of duration and end");
             }
-            let unit = csv.time_unit.as_deref().unwrap_or("s");
-            if !["us", "ms", "s", "m", "h", "timestamp"].contains(&unit) {
-                self.report(format!("{path}.csv.timeUnit"), "must be us, ms, s, m, h or timestamp");
-            }
+            self.time_unit(format!("{path}.csv.timeUnit"), csv.time_unit.as_deref());
         }
     }
 
@@ -246,7 +244,10 @@ impl Check {
             self.is_object(format!("{path}.behavior"), autoscaler.behavior.as_ref());
         }
         let (path, load) = (format!("{path}.load"), &deployment.load);
-        self.one_of(&path, &[("steps", !load.steps.is_empty()), ("diurnal", load.diurnal.is_some())]);
+        let csv = load.csv.as_ref();
+        let sources = [("steps", !load.steps.is_empty()), ("diurnal", load.diurnal.is_some()), ("csv", csv.is_some())];
+        self.one_of(&path, &sources);
+        self.time_unit(format!("{path}.csv.timeUnit"), csv.and_then(|csv| csv.time_unit.as_deref()));
         let times = load.steps.iter().map(|step| step.at.duration);
         for (index, _) in times.clone().zip(times.skip(1)).enumerate().filter(|(_, (one, next))| one >= next) {
             self.report(format!("{path}.steps[{}].at", index + 1), "must be after the step before");
@@ -291,6 +292,12 @@ impl Check {
         );
         self.not_negative(format!("{path}.logNormal.sigma"), of.log_normal.as_ref().map(|log_normal| log_normal.sigma));
         self.positive(format!("{path}.pareto.alpha"), of.pareto.as_ref().map(|pareto| pareto.alpha));
+    }
+
+    fn time_unit(&mut self, path: String, unit: Option<&str>) {
+        if unit.is_some_and(|unit| !TIME_UNITS.contains(&unit)) {
+            self.report(path, "must be us, ms, s, m, h or timestamp");
+        }
     }
 
     fn metric(&mut self, path: String, metric: &str) {

@@ -98,7 +98,7 @@ workloads:
   - name: web
     requests: {memory: 1Gi}
     autoscaler: {min: 3, max: 2, cpuUtilization: 0, behavior: fast}
-    load: {steps: [{at: 1m, cpu: 1}, {at: 1m, cpu: 2}], diurnal: {cpu: 1, swing: 2}, noise: -1}
+    load: {steps: [{at: 1m, cpu: 1}, {at: 1m, cpu: 2}], diurnal: {cpu: 1, swing: 2}, csv: {file: l.csv, timeUnit: d}, noise: -1}
   - {name: web, requests: {cpu: 1}, spec: none, load: {}}
 - name: x
   generate: {count: 0, arrivals: {poisson: {rate: 1/s}, waves: {size: 0, every: 1s}}, sizes: []}
@@ -125,12 +125,13 @@ policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
         workloads[1].deployments[0].autoscaler.cpuUtilization: must be greater than zero
         workloads[1].deployments[0].autoscaler.min: must not be greater than max
         workloads[1].deployments[0].autoscaler.behavior: must be of type object
-        workloads[1].deployments[0].load: must have exactly one of steps, diurnal
+        workloads[1].deployments[0].load: must have exactly one of steps, diurnal, csv
+        workloads[1].deployments[0].load.csv.timeUnit: must be us, ms, s, m, h or timestamp
         workloads[1].deployments[0].load.steps[1].at: must be after the step before
         workloads[1].deployments[0].load.diurnal.swing: must be between 0 and 1
         workloads[1].deployments[0].load.noise: must not be negative
         workloads[1].deployments[1].spec: must be of type object
-        workloads[1].deployments[1].load: must have exactly one of steps, diurnal
+        workloads[1].deployments[1].load: must have exactly one of steps, diurnal, csv
         workloads[2].generate.arrivals: must have exactly one of poisson, mmpp, diurnal, waves
         workloads[2].generate.arrivals.waves.size: must be greater than zero
         workloads[2].generate.count: must be greater than zero

@@ -4,12 +4,9 @@ use crate::amounts::{Amounts, CPU, MEMORY};
 use crate::files::{self, Files};
 use crate::problem::Problem;
 use crate::study::{CsvPods, Gaps};
-use crate::table::{Row, Table};
+use crate::table::{Row, Table, unit_us};
 use crate::units::{micros, seconds};
 use crate::workload::{Arrival, pod::Shape};
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -73,12 +70,12 @@ fn gap<'c>(csv: &CsvPods, columns: &'c [String], row: &Row<'_>) -> Option<&'c St
 fn job(csv: &CsvPods, row: &Row<'_>, names: &mut BTreeSet<String>) -> Result<(f64, Duration, Shape), Vec<String>> {
     let (columns, mut mistakes) = (&csv.columns, Vec::new());
     let unit = csv.time_unit.as_deref().unwrap_or("s");
-    let at_us = time_us(row, &columns.arrival, unit, &mut mistakes);
+    let at_us = row.time_us(&columns.arrival, unit, &mut mistakes);
     let duration_us = match (&columns.duration, &columns.end) {
         (Some(column), _) => row.number(column, &mut mistakes) * unit_us(unit),
         (None, Some(column)) => {
-            let start_us = columns.start.as_ref().map_or(at_us, |start| time_us(row, start, unit, &mut mistakes));
-            let end_us = time_us(row, column, unit, &mut mistakes);
+            let start_us = columns.start.as_ref().map_or(at_us, |start| row.time_us(start, unit, &mut mistakes));
+            let end_us = row.time_us(column, unit, &mut mistakes);
             if end_us < start_us && mistakes.is_empty() {
                 mistakes.push(format!("{column}: is {} s before the job starts", seconds((start_us - end_us) as u64)));
             }
@@ -143,32 +140,4 @@ fn name_of(text: &str) -> String {
     let lower = text.to_lowercase();
     let kept = lower.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' });
     kept.collect::<String>().trim_matches(|c| c == '-' || c == '.').to_owned()
-}
-
-fn unit_us(unit: &str) -> f64 {
-    match unit {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "m" => 6e7,
-        "h" => 3.6e9,
-        _ => 1e6,
-    }
-}
-
-fn time_us(row: &Row<'_>, column: &str, unit: &str, mistakes: &mut Vec<String>) -> f64 {
-    if unit != "timestamp" {
-        return row.number(column, mistakes) * unit_us(unit);
-    }
-    let text = row.text(column);
-    let parsed = text.parse::<Timestamp>().or_else(|error| {
-        let date = text.parse::<DateTime>().map_err(|_| error)?;
-        TimeZone::UTC.to_timestamp(date)
-    });
-    match parsed {
-        Ok(timestamp) => timestamp.as_microsecond() as f64,
-        Err(_) => {
-            mistakes.push(format!("{column}: {text:?} is no date"));
-            0.0
-        }
-    }
 }

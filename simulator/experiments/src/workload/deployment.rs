@@ -2,9 +2,11 @@
 
 use crate::amounts::{CPU, amount};
 use crate::draw::Draw;
+use crate::files::Files;
 use crate::load;
 use crate::problem::Problem;
 use crate::study::{self, Workload};
+use crate::workload::load_file;
 use crate::workload::pod::{NAMESPACE, Shape};
 use crate::workload::{Arrival, MAX_PODS, PodFacts};
 use proto::Kind;
@@ -36,6 +38,7 @@ pub struct Deployment {
 /// Returns the Deployments of a workload with their loads until `until`, or every mistake.
 pub fn deployments(
     workload: &Workload,
+    files: &dyn Files,
     until: Duration,
     draw: &mut dyn Draw,
     place: &str,
@@ -43,9 +46,15 @@ pub fn deployments(
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     for (index, one) in workload.deployments.iter().enumerate() {
         let path = format!("{place}.deployments[{index}]");
-        match of_study(one, load::changes(&one.load, until, draw)) {
-            Ok(deployment) => all.push(deployment),
-            Err((field, why)) => problems.push(Problem::new(format!("{path}.{field}"), why)),
+        let steps = match &one.load.csv {
+            Some(csv) => load_file::steps(csv, files, &format!("{path}.load.csv")),
+            None => Ok(load::steps(&one.load)),
+        };
+        let changes = steps.map(|steps| load::changes(&one.load, &steps, until, draw));
+        match changes.map(|changes| of_study(one, changes)) {
+            Ok(Ok(deployment)) => all.push(deployment),
+            Ok(Err((field, why))) => problems.push(Problem::new(format!("{path}.{field}"), why)),
+            Err(found) => problems.extend(found),
         }
     }
     let most = |one: &study::Deployment| one.autoscaler.as_ref().map_or(one.replicas.unwrap_or(1), |scaler| scaler.max);

@@ -7,6 +7,7 @@ mod csv_map;
 mod kubectl;
 mod distribution;
 mod generator;
+mod load_file;
 mod deployment;
 #[cfg(test)]
 mod tests;

@@ -245,9 +245,10 @@ fn a_workload_is_cut_before_it_is_scaled() {
 
 #[test]
 fn a_deployment_is_written_with_its_autoscaler() {
+    let files = Texts(&[("load.csv", "time,cpu\n15,2\n30,3.5\n"), ("bad.csv", "time,cpu\n1,x\n")]);
     let of = |deployment: Value| {
         let workload: Workload = serde_json::from_value(json!({"name": "w", "deployments": [deployment]})).unwrap();
-        deployments(&workload, Duration::from_secs(60), &mut seeded(1), "workloads[0]")
+        deployments(&workload, &files, Duration::from_secs(60), &mut seeded(1), "workloads[0]")
     };
     let mut wanted = json!({
         "name": "web", "requests": {"cpu": "500m", "memory": "1Gi"}, "cpuLimit": 1, "priority": 5, "user": "ann",
@@ -273,6 +274,12 @@ fn a_deployment_is_written_with_its_autoscaler() {
     assert_eq!(scaler["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
     assert_eq!((made.facts.user.as_str(), made.cpu_limit_milli), ("ann", Some(1000)));
     assert_eq!(made.load, [(Duration::ZERO, 4000)]);
+    wanted["load"] = json!({"csv": {"file": "load.csv"}});
+    let seconds = Duration::from_secs;
+    assert_eq!(of(wanted.clone()).unwrap()[0].load, [(seconds(15), 2000), (seconds(30), 3500)]);
+    wanted["load"] = json!({"csv": {"file": "bad.csv"}});
+    assert_eq!(of(wanted.clone()).unwrap_err()[0].to_string(), "bad.csv:2: cpu: \"x\" is no number");
+    wanted["load"] = json!({"steps": [{"at": "0s", "cpu": 4}]});
 
     wanted["spec"] = json!({"tolerations": 5});
     let found = of(wanted.clone()).unwrap_err();

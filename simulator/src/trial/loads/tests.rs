@@ -3,6 +3,7 @@
 use super::super::tests::{Lines, submission, template};
 use super::*;
 use crate::trial::{Audience, Event, NodeGroup, Progress, Setup, run};
+use experiments::files::Folder;
 use experiments::study::{Deployment as Wanted, Workload};
 use proto::serializer::yaml;
 use serde_json::json;
@@ -18,7 +19,7 @@ load: {steps: [{at: 0s, cpu: 500m}, {at: 10m, cpu: 1}, {at: 20m, cpu: 2}, {at: 3
 fn deployment(text: &str, until: Duration) -> Deployment {
     let wanted: Wanted = serde_json::from_value(yaml::parse(text.as_bytes()).unwrap().value).unwrap();
     let workload = Workload { deployments: vec![wanted], ..Workload::default() };
-    let mut made = experiments::workload::deployments(&workload, until, &mut || 7, "").unwrap();
+    let mut made = experiments::workload::deployments(&workload, &Folder(".".into()), until, &mut || 7, "").unwrap();
     made.remove(0)
 }
 
@@ -110,14 +111,20 @@ load: {steps: [{at: 0s, cpu: 1500m}, {at: 1m, cpu: 3}]}
     assert_eq!(replicas(&lines.0, &[1, 2]), [3, 3]);
     assert!(lines.0.iter().any(|line| line.contains("PodFinished") && line.contains("default/job")), "{:#?}", lines.0);
 
-    let loads = Loads::new(&Env::simulated(1), &[web]);
+    let loads = Loads::new(&Env::simulated(1), &[web], Some(BTreeSet::from(["n1".to_owned(), "n2".to_owned()])));
     let shown = || {
         let query = BTreeMap::from([("labelSelector".to_owned(), "orrery.dev/deployment=web".to_owned())]);
         let scope = Scope::Pods { namespace: Some("default".to_owned()) };
         let items = loads.items(&scope, &Selection::of(&query).unwrap());
         items.iter().map(|item| format!("{} {:?}", item.name, item.usages[0].cpu_cores)).collect::<Vec<_>>()
     };
-    let ready = PodState { deployment: Some("default/web".to_owned()), is_ready: true, ..PodState::default() };
+    let ready = PodState {
+        deployment: Some("default/web".to_owned()),
+        is_ready: true,
+        node: Some("n1".to_owned()),
+        phase: "Running".to_owned(),
+        ..PodState::default()
+    };
     loads.advance(Duration::ZERO);
     loads.see_pod("default/web-1", Some(&ready));
     loads.see_pod("default/other", Some(&PodState { deployment: None, ..ready.clone() }));
@@ -128,4 +135,20 @@ load: {steps: [{at: 0s, cpu: 1500m}, {at: 1m, cpu: 3}]}
     assert_eq!(loads.next_at(), Some(Duration::from_secs(60)));
     loads.see_pod("default/web-3", None);
     assert_eq!(shown(), ["web-1 0.75", "web-2 0.75"]);
+
+    // Whoever looks at the whole cluster sees its nodes, and pods that use what they request.
+    loads.remember(&submission("job", 0, "250m", 0).pod);
+    let nodes = || {
+        let items = loads.items(&Scope::Nodes, &Selection::of(&BTreeMap::new()).unwrap());
+        let of_node = |item: &Item| format!("{} {:?}", item.name, item.usages[0].cpu_cores);
+        items.iter().map(of_node).collect::<Vec<_>>()
+    };
+    assert_eq!(nodes(), ["n1 1.5", "n2 0.0"]);
+    let job = PodState { deployment: None, node: Some("n2".to_owned()), ..ready };
+    loads.see_pod("default/job", Some(&job));
+    loads.see_node("n3", true);
+    assert_eq!(nodes(), ["n1 1.5", "n2 0.25", "n3 0.0"]);
+    loads.see_pod("default/job", Some(&PodState { phase: "Succeeded".to_owned(), ..job }));
+    loads.see_node("n3", false);
+    assert_eq!(nodes(), ["n1 1.5", "n2 0.0"]);
 }
