@@ -29,6 +29,7 @@ pub mod certificate_request;
 pub mod private_file;
 pub mod file_watch;
 pub mod claim;
+mod self_signed;
 pub mod tls;
 pub mod tls_policy;
 mod named_certificates;

@@ -4,7 +4,9 @@
 
 use crate::kubeconfig::Connection;
 use crate::named_certificates::{NamedCertificates, names_of};
+use crate::self_signed::AuthorityOrItself;
 use crate::tls_policy::TlsPolicy;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::WebPkiClientVerifier;
@@ -27,8 +29,8 @@ pub enum TlsError {
     NoCertificate { what: &'static str },
     #[error("{what}: {source}")]
     Rejected { what: &'static str, source: rustls::Error },
-    #[error("client CA: {0}")]
-    ClientCa(#[from] rustls::server::VerifierBuilderError),
+    #[error("authority: {0}")]
+    Authority(#[from] rustls::server::VerifierBuilderError),
 }
 
 /// Certificates of a server and the authorities of its clients, all in PEM.
@@ -140,11 +142,15 @@ pub fn client_config(connection: &Connection, protocols: Protocols) -> Result<Cl
     let builder = if connection.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyServer(provider())))
     } else {
-        let trusted = match &connection.ca_pem {
-            Some(ca) => roots("certificate authority", ca)?,
-            None => RootCertStore::empty(),
-        };
-        builder.with_root_certificates(trusted)
+        match &connection.ca_pem {
+            Some(ca) => {
+                let what = "certificate authority";
+                let (roots, trusted) = (Arc::new(roots(what, ca)?), certificates(what, ca)?);
+                let inner = WebPkiServerVerifier::builder_with_provider(roots, provider()).build()?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AuthorityOrItself { inner, trusted }))
+            }
+            None => builder.with_root_certificates(RootCertStore::empty()),
+        }
     };
     let mut config = match (&connection.client_cert_pem, &connection.client_key_pem) {
         (Some(cert), Some(key)) => {

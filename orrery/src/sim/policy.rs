@@ -25,10 +25,11 @@ const WITHOUT_EFFECT: [&str; 8] = [
 /// Name of the scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// Returns the settings of a scheduler with this KubeSchedulerConfiguration, or everything that is wrong with it.
-pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<String>> {
+/// Returns the settings of a scheduler with this KubeSchedulerConfiguration and these feature gates, or everything that is wrong
+/// with it.
+pub fn settings(document: Option<&Value>, gates: &GateValues) -> Result<scheduler::Settings, Vec<String>> {
     let config: scheduler::Config = options::defaults();
-    let features = Features::of(config.original.gate_values());
+    let features = Features::of(gates);
     let mut settings = config.settings;
     let Some(document) = document else {
         settings.configuration = settings.configuration.with_features(features);
@@ -52,11 +53,8 @@ pub fn settings(document: Option<&Value>) -> Result<scheduler::Settings, Vec<Str
 
 /// Returns everything for which a scheduler with this KubeSchedulerConfiguration and these feature gates could not start.
 pub fn problems(document: Option<&Value>, gates: &GateValues) -> Vec<String> {
-    match settings(document) {
-        Ok(mut settings) => {
-            settings.configuration = settings.configuration.with_features(Features::of(gates));
-            trial::scheduler_problems(&settings)
-        }
+    match settings(document, gates) {
+        Ok(settings) => trial::scheduler_problems(&settings),
         Err(errors) => errors,
     }
 }
@@ -96,11 +94,11 @@ mod tests {
 
     #[test]
     fn every_mistake_in_a_policy_is_reported() {
-        assert!(settings(None).is_ok());
+        assert!(settings(None, &GateValues::new()).is_ok());
         let good = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"});
-        assert!(settings(Some(&good)).is_ok());
+        assert!(settings(Some(&good), &GateValues::new()).is_ok());
         let bad = json!({"profils": [], "percentageOfNodesToScore": "many"});
-        let errors = settings(Some(&bad)).map(|_| ()).unwrap_err();
+        let errors = settings(Some(&bad), &GateValues::new()).map(|_| ()).unwrap_err();
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert_eq!(errors[0], "profils: unknown field");
     }

@@ -60,8 +60,9 @@ impl Prepared {
             Depth::Full => trial::Depth::Full,
             Depth::Scheduler => trial::Depth::Scheduler,
         };
+        let gates = gates::of_policy(&file.study, cell.policy);
         let further: Result<Vec<_>, Vec<String>> =
-            cell.policy.schedulers.iter().map(|document| policy::settings(Some(document))).collect();
+            cell.policy.schedulers.iter().map(|document| policy::settings(Some(document), &gates)).collect();
         let span = |span: Option<&Span>| span.map_or(Duration::ZERO, |span| span.duration);
         let setup = Setup {
             seed: cell.seed,
@@ -69,10 +70,10 @@ impl Prepared {
             templates: templates?,
             groups: self.groups.iter().map(node_group).collect(),
             deployments: self.deployments.clone(),
-            scheduler: policy::settings(self.configuration.as_ref())?,
+            scheduler: policy::settings(self.configuration.as_ref(), &gates)?,
             more_schedulers: further?,
             feature_gates: file.study.feature_gates.clone(),
-            scheduler_gates: gates::of_policy(&file.study, cell.policy),
+            scheduler_gates: gates,
             failures,
             api_delay: span(faults.and_then(|faults| faults.api_delay.as_ref())),
             watch_delay: span(faults.and_then(|faults| faults.watch_delay.as_ref())),

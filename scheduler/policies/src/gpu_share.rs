@@ -209,7 +209,7 @@ mod tests {
         // A pod without GPUs is none of this plugin's business.
         let plain = info(scheduling_framework::fixture::pod("e", "1", json!({})));
         let (plugin, mut state) =
-            (GpuShare { args: GpuShareArgs::default(), ledger: Arc::default() }, CycleState::default());
+            (GpuShare { args: GpuShareArgs::default(), ledger: Arc::default(), drawn: 0 }, CycleState::default());
         let result = plugin.pre_filter(&mut state, &plain, &Snapshot::default()).unwrap();
         assert!(matches!(result, PreFilterResult::Skip));
         assert_eq!(plugin.reserve(&mut state, &plain, "n"), Ok(()));

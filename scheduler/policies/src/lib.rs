@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn arguments_are_strict() {
         let mut registry = Registry::default();
-        register(&mut registry, &WaitingPods::default());
+        register(&mut registry, &WaitingPods::default(), &Random::from_seed(1, "policies"));
         for (plugin, args, complaint) in [
             ("Random", json!({"sead": 1}), "args: unknown field `sead`, expected `seed`"),
             ("FirstFit", json!({"seed": 1}), "args: unknown field `seed`, there are no fields"),

@@ -381,8 +381,11 @@ async fn metrics_of_a_pod_that_is_bound() {
         scheduler_plugin_evaluation_total{extension_point="Score",plugin="Recording",profile="default-scheduler"} 2
         scheduler_plugin_execution_duration_seconds_count{extension_point="Filter",plugin="Recording",status="Success"} 2
         scheduler_plugin_execution_duration_seconds_count{extension_point="Score",plugin="Recording",status="Success"} 2
+        scheduler_pod_scheduled_after_flush_total 0
         scheduler_pod_scheduling_attempts_count 1
         scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1
+        scheduler_preemption_attempts_total 0
+        scheduler_preemption_victims_count 0
         scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"} 1
         scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1
         scheduler_scheduling_algorithm_duration_seconds_count 1
@@ -412,7 +415,10 @@ async fn metrics_of_a_pod_that_fits_nowhere() {
         scheduler_plugin_evaluation_total{extension_point="Filter",plugin="Recording",profile="default-scheduler"} 2
         scheduler_plugin_evaluation_total{extension_point="PreFilter",plugin="Recording",profile="default-scheduler"} 1
         scheduler_plugin_execution_duration_seconds_count{extension_point="Filter",plugin="Recording",status="Unschedulable"} 2
+        scheduler_pod_scheduled_after_flush_total 0
         scheduler_pod_scheduling_attempts_count 0
+        scheduler_preemption_attempts_total 0
+        scheduler_preemption_victims_count 0
         scheduler_queue_incoming_pods_total{event="ScheduleAttemptFailure",queue="unschedulable"} 1
         scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"} 1
         scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1

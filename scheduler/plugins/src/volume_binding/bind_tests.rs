@@ -67,6 +67,7 @@ impl Chosen {
         let volumes = NodeVolumes {
             bindings: vec![(Arc::new(disk), Arc::new(claim("data", json!({}))))],
             provisions: vec![Arc::new(more)],
+            ..NodeVolumes::default()
         };
         Self { env, server, volumes }
     }
