@@ -64,7 +64,14 @@ fn a_schedulers_file() {
             "profiles: [{}, {}]\n",
             "--config: FILE: [profiles[0].schedulerName: Required value, profiles[1].schedulerName: Required value, ",
         ),
-        ("leaderElection: {leaseDuration: long}\n", "--config: FILE: invalid value 'long' for"),
+        (
+            "leaderElection: {leaseDuration: long}\n",
+            "--config: FILE: leaderElection.leaseDuration: invalid value 'long'",
+        ),
+        (
+            "parallel: 1\nprofiles: [{plugin: {}}]\nleaderElection: {leaseDuration: long, resourceName: ''}\n",
+            r#"--config: FILE: [unknown field "parallel", unknown field "profiles[0].plugin", leaderElection.leaseDuration: "#,
+        ),
         (
             "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]}]\n",
             "--config: FILE: profiles[0].pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range",
@@ -85,5 +92,5 @@ fn a_proxys_file() {
     let config = PROXY.read(fields, &["--cluster-cidr=10.8.0.0/16"]).unwrap();
     assert_eq!(config.settings.cluster_cidr.to_string(), "10.8.0.0/16");
     PROXY.refuses("clusterCidr: 10.9.0.0/16\n", r#"--config: FILE: unknown field "clusterCidr""#);
-    PROXY.refuses("clusterCIDR: wide\n", "--config: FILE: invalid value 'wide' for");
+    PROXY.refuses("clusterCIDR: wide\n", "--config: FILE: clusterCIDR: invalid value 'wide'");
 }

@@ -176,6 +176,6 @@ fn fields_and_kinds_are_strict() {
         [r#"args.kind: args for plugin VolumeBinding want "VolumeBindingArgs", and not "NodeAffinityArgs""#]
     );
     let wrong = errors("VolumeBinding", &json!({"bindTimeoutSeconds": "long"}));
-    assert!(wrong[0].starts_with("args: invalid type: string"), "{wrong:?}");
+    assert!(wrong[0].starts_with("args.bindTimeoutSeconds: invalid type: string"), "{wrong:?}");
     assert_eq!(errors("Mine", &json!({"anything": 1})), [""; 0], "a plugin of another crate checks its own");
 }
