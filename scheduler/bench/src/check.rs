@@ -46,7 +46,7 @@ impl Checker {
         checker.cluster.devices = Arc::new(Devices {
             claims: named(&stored.device_claims),
             classes: named(&stored.device_classes),
-            slices: all_decoded(&stored.slices).into_iter().map(Arc::new).collect(),
+            slices: all_decoded(&stored.slices).into_iter().collect(),
         });
         nodes.for_each(|node| checker.cluster.set_node(Arc::new(decoded::<Node>(node))));
         checker

@@ -21,7 +21,11 @@ const IN_FLIGHT: usize = 16;
 
 /// What an attempt has come to.
 pub enum Attempted {
-    Placed(Decision),
+    Placed {
+        node: String,
+        /// Numbers of the nodes on which the pod fits, as far as the cycle searched; `None` if nobody wants them.
+        feasible: Option<Vec<usize>>,
+    },
     /// The pods that are evicted. The next attempt takes their place.
     Preempting(Vec<Arc<PodInfo>>),
     Failed,
@@ -84,8 +88,8 @@ impl BenchCluster {
         self.cache.set_pod(Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod)))));
     }
 
-    /// Tries a pod once, with preemption if no node fits.
-    pub fn attempt(&mut self, pod: &Arc<PodInfo>) -> Attempted {
+    /// Tries a pod once, with preemption if no node fits. An attempt frees all that nobody wants.
+    pub fn attempt(&mut self, pod: &Arc<PodInfo>, wants_feasible: bool) -> Attempted {
         let mut state = CycleState::default();
         state.only_totals = true;
         self.cache.update(&mut self.snapshot);
@@ -97,7 +101,8 @@ impl BenchCluster {
                     return Attempted::Failed;
                 }
                 self.cache.assume(pod.clone(), &decision.node);
-                Attempted::Placed(decision)
+                let Decision { node, feasible, .. } = decision;
+                Attempted::Placed { node, feasible: wants_feasible.then_some(feasible) }
             }
             Err(mut error) => {
                 let result = profile.run_post_filters(&mut error, &state, pod, snapshot, nominated);

@@ -64,15 +64,16 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
     for number in 0..pods {
         let pod = workload.pod(number, nodes, pods);
         let info = Arc::new(PodInfo::new(Arc::new(decoded::<Pod>(pod.clone()))));
-        let (mut decision, mut whole) = (None, Duration::ZERO);
+        let is_judged = every.is_some_and(|every| number % every == every - 1);
+        let (mut placement, mut whole) = ((None, None), Duration::ZERO);
         for _ in 0..MAX_TRIES {
             let (cpu_before, before) = (cpu_time(), env.now());
-            let attempted = cluster.attempt(&info);
+            let attempted = cluster.attempt(&info, is_judged);
             let took = env.now().duration_since(before);
             whole += took;
             cpu += cpu_time().saturating_sub(cpu_before);
             match attempted {
-                Attempted::Placed(decided) => decision = Some(decided),
+                Attempted::Placed { node, feasible } => placement = (Some(node), feasible),
                 Attempted::Failed => {}
                 Attempted::Preempting(victims) => {
                     preempting.push(took);
@@ -86,8 +87,7 @@ pub fn run(workload: Workload, nodes: usize, pods: usize, checks: usize) -> Meas
             break;
         }
         latencies.push(whole);
-        let is_judged = every.is_some_and(|every| number % every == every - 1);
-        let (node, feasible) = decision.map(|it| (it.node, it.feasible)).unzip();
+        let (node, feasible) = placement;
         hash.add(node.as_deref().unwrap_or("none"));
         steps.push(Step::Decided {
             number,

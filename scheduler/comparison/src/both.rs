@@ -107,7 +107,7 @@ fn cluster(world: &World) -> Cluster {
     let devices = Devices {
         claims: named_objects(&world.device_claims),
         classes: named_objects(&world.device_classes),
-        slices: shared(&world.slices),
+        slices: decoded(&world.slices).into_iter().collect(),
     };
     Cluster {
         workloads: Arc::new(Workloads { replica_sets: shared(&world.replica_sets), ..Workloads::default() }),

@@ -7,7 +7,7 @@ use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim,
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use proto::kinds::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The objects of a kind by their keys: namespace and name, or the name alone.
@@ -47,6 +47,44 @@ impl<T: Kind> Named<T> {
     }
 }
 
+/// A driver and the name of one of its pools.
+pub type Pool = (String, String);
+
+/// ResourceSlices by the pools that they describe.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    pools: BTreeMap<Pool, Vec<ResourceSlice>>,
+    /// The pools with a slice of one node, by its name.
+    of_node: BTreeMap<String, BTreeSet<Pool>>,
+    /// The pools with a slice that several nodes may reach.
+    of_several: BTreeSet<Pool>,
+}
+
+impl FromIterator<ResourceSlice> for Slices {
+    fn from_iter<I: IntoIterator<Item = ResourceSlice>>(slices: I) -> Self {
+        let mut all = Self::default();
+        for slice in slices {
+            let spec = &slice.spec;
+            let pool = (spec.driver.clone(), spec.pool.name.clone());
+            let node = spec.node_name.as_ref().filter(|name| !name.is_empty());
+            match node.filter(|_| spec.per_device_node_selection != Some(true)) {
+                Some(node) => all.of_node.entry(node.clone()).or_default().insert(pool.clone()),
+                None => all.of_several.insert(pool.clone()),
+            };
+            all.pools.entry(pool).or_default().push(slice);
+        }
+        all
+    }
+}
+
+impl Slices {
+    /// Returns the pools that may have a device in reach of a node, with all of their slices.
+    pub fn near(&self, node: &str) -> BTreeMap<&Pool, &[ResourceSlice]> {
+        let pools = self.of_node.get(node).into_iter().flatten().chain(&self.of_several);
+        pools.filter_map(|pool| Some((pool, self.pools.get(pool)?.as_slice()))).collect()
+    }
+}
+
 /// Services and workload controllers. They give the selectors of default spreading.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
@@ -73,7 +111,7 @@ pub struct Storage {
 pub struct Devices {
     pub claims: Named<ResourceClaim>,
     pub classes: Named<DeviceClass>,
-    pub slices: Vec<Arc<ResourceSlice>>,
+    pub slices: Slices,
 }
 
 /// The objects of a cluster. A copy is cheap, because copies share the objects.

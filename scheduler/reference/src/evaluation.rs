@@ -43,7 +43,8 @@ pub(crate) struct Judge<'a> {
     neighbours: Neighbours<'a>,
     required_spread: Required<'a>,
     volumes: volumes::Wanted<'a>,
-    exclusive: BTreeSet<String>,
+    /// True if another pod has a claim that only one pod may use.
+    is_claim_taken: bool,
     places: Vec<(&'a str, &'a str)>,
     devices: devices::Wanted<'a>,
     /// True if InterPodAffinity has nothing to say in the present cluster. It is then not asked about another one either.
@@ -76,14 +77,14 @@ impl<'a> Judge<'a> {
             neighbours,
             required_spread: if spreads { Required::of(cluster, settings, pod) } else { Required::default() },
             volumes: volumes::Wanted::default(),
-            exclusive: BTreeSet::new(),
+            is_claim_taken: false,
             places: Vec::new(),
             devices: devices::Wanted::default(),
         };
         for plugin in &settings.pre_filters {
             match plugin.as_str() {
                 "NodeAffinity" => drop(nodes::named(pod)?),
-                "VolumeRestrictions" => judge.exclusive = cluster.exclusive_claims(pod)?,
+                "VolumeRestrictions" => judge.is_claim_taken = cluster.uses_one_of(&cluster.exclusive_claims(pod)?),
                 "VolumeBinding" => judge.volumes = cluster.wanted_volumes(pod)?,
                 "VolumeZone" => judge.places = cluster.volume_places(pod)?,
                 "DynamicResources" => judge.devices = devices::Wanted::of(cluster, pod)?,
@@ -108,7 +109,7 @@ impl<'a> Judge<'a> {
             "NodePorts" => cluster.has_port_conflict(pod, node),
             "NodeResourcesFit" => cluster.lacks_resources(settings, &self.fit, pod, node),
             "NodeDeclaredFeatures" => nodes::lacks_features(pod, node),
-            "VolumeRestrictions" => cluster.shares_disk(&self.exclusive, pod, node),
+            "VolumeRestrictions" => cluster.shares_disk(self.is_claim_taken, pod, node),
             "NodeVolumeLimits" => cluster.has_too_many_volumes(pod, node),
             "VolumeBinding" => cluster.lacks_volumes(&self.volumes, node),
             "VolumeZone" => volumes::is_elsewhere(&self.places, node),

@@ -36,7 +36,7 @@ mod check;
 mod tests;
 
 pub use check::Decision;
-pub use cluster::{Cluster, Devices, Named, Storage, Workloads};
+pub use cluster::{Cluster, Devices, Named, Slices, Storage, Workloads};
 pub use evaluation::{Evaluation, PluginScores};
 pub use preemption::{Candidate, Preemption};
 pub use settings::Settings;

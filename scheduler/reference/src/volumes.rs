@@ -201,7 +201,14 @@ impl Cluster {
         Ok(exclusive)
     }
 
-    pub(crate) fn shares_disk(&self, exclusive: &BTreeSet<String>, pod: &Pod, node: &Node) -> Option<Rejection> {
+    /// Returns true if a pod of the cluster uses one of these claims.
+    pub(crate) fn uses_one_of(&self, exclusive: &BTreeSet<String>) -> bool {
+        let uses = |(other, _): (&Pod, &Node)| pod_volumes::claim_keys(other).iter().any(|key| exclusive.contains(key));
+        !exclusive.is_empty() && self.placed().any(uses)
+    }
+
+    /// Rejects a node with a pod whose disk is one of the pod's own, or every node if another pod has an exclusive claim.
+    pub(crate) fn shares_disk(&self, is_claim_taken: bool, pod: &Pod, node: &Node) -> Option<Rejection> {
         let own: Vec<&Volume> = pod_volumes::volumes(pod).collect();
         let excludes = |other: &Arc<Pod>| {
             own.iter().any(|mine| pod_volumes::volumes(other).any(|theirs| is_same_disk(mine, theirs)))
@@ -209,11 +216,7 @@ impl Cluster {
         if !own.is_empty() && self.pods_on(node).any(excludes) {
             return Some(Rejection::resolvable(RESTRICTIONS, "node(s) had no available disk"));
         }
-        if exclusive.is_empty() {
-            return None;
-        }
-        let uses = |(other, _): (&Pod, &Node)| pod_volumes::claim_keys(other).iter().any(|key| exclusive.contains(key));
-        self.placed().any(uses).then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
+        is_claim_taken.then(|| Rejection::resolvable(RESTRICTIONS, ONE_POD))
     }
 
     /// Returns the volumes of drivers behind a pod's claims. A claim without a volume stands for one of its own.

@@ -52,7 +52,7 @@ pub async fn check(env: &Env, client: &Client, gone: impl Iterator<Item = Value>
     cluster.devices = Arc::new(Devices {
         claims: claims.iter().cloned().map(|claim| ResourceClaim { status: None, ..claim }).collect(),
         classes: named(all::<DeviceClass>(client).await?),
-        slices: all::<ResourceSlice>(client).await?.into_iter().map(Arc::new).collect(),
+        slices: all::<ResourceSlice>(client).await?.into_iter().collect(),
     });
     let taken_twice = taken_twice(&claims);
     let pods = all(client).await?;
@@ -252,7 +252,7 @@ mod tests {
         cluster.devices = Arc::new(Devices {
             claims: named(vec![claim("a", None), claim("b", None)]),
             classes: named(vec![DeviceClass::decode_value(class).unwrap()]),
-            slices: vec![Arc::new(ResourceSlice::decode_value(slice).unwrap())],
+            slices: [ResourceSlice::decode_value(slice).unwrap()].into_iter().collect(),
         });
         let pod = |name: &str, version: u64| {
             let entry = json!({"name": "c", "resourceClaimName": name});

@@ -1,6 +1,7 @@
 //! `World`: the devices in reach of one node, and what others have of them. It judges whole choices, and takes the first that
 //! keeps all rules.
 
+use crate::cluster::Pool;
 use crate::nodes::selector_matches;
 use crate::{Cluster, Named};
 use cel::device::DeviceExpression;
@@ -8,13 +9,12 @@ use component_helpers::device_claims::devices;
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::resource::v1::{
-    CapacityRequestPolicy, Device, DeviceClass, DeviceConstraint, DeviceRequest, DeviceSelector, DeviceToleration,
-    ResourceClaim, ResourceSlice, ResourceSliceSpec,
+    CapacityRequestPolicy, Device, DeviceClass, DeviceConstraint, DeviceRequest, DeviceRequestAllocationResult,
+    DeviceSelector, DeviceToleration, ResourceClaim, ResourceSlice, ResourceSliceSpec,
 };
 use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
 use proto::meta::quantity::{Format, Quantity};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The most devices of one claim.
 const MAX_RESULTS: usize = 32;
@@ -57,9 +57,6 @@ pub struct World<'a> {
     taken: BTreeMap<(&'a str, &'a str, &'a str), Taken>,
 }
 
-/// A driver and the name of one of its pools.
-type Pool<'a> = (&'a str, &'a str);
-
 /// What claims have of a device.
 #[derive(Default)]
 struct Taken {
@@ -69,14 +66,17 @@ struct Taken {
     shared: Option<BTreeMap<String, Quantity>>,
 }
 
+/// The pools that a node may reach, with their slices.
+type Pools<'a> = BTreeMap<&'a Pool, &'a [ResourceSlice]>;
+
 /// Returns what claims have of the devices of some pools.
-fn taken<'a>(
-    claims: &'a Named<ResourceClaim>,
-    pools: &BTreeSet<Pool<'_>>,
-) -> BTreeMap<(&'a str, &'a str, &'a str), Taken> {
+fn taken<'a>(claims: &'a Named<ResourceClaim>, pools: &Pools<'_>) -> BTreeMap<(&'a str, &'a str, &'a str), Taken> {
     let mut all: BTreeMap<_, Taken> = BTreeMap::new();
+    let is_near = |it: &DeviceRequestAllocationResult| {
+        pools.keys().any(|(driver, pool)| (driver, pool) == (&it.driver, &it.pool))
+    };
     let results = claims.iter().flat_map(devices).filter(|it| it.admin_access != Some(true));
-    for result in results.filter(|it| pools.contains(&(&*it.driver, &*it.pool))) {
+    for result in results.filter(|it| is_near(it)) {
         let taken = all.entry((&*result.driver, &*result.pool, &*result.device)).or_default();
         taken.is_exclusive |= result.share_id.is_none();
         if result.share_id.is_some() {
@@ -87,17 +87,6 @@ fn taken<'a>(
         }
     }
     all
-}
-
-/// Returns the pools with a slice that has a device in reach of a node.
-fn pools_in_reach<'a>(slices: &'a [Arc<ResourceSlice>], node: &Node) -> BTreeSet<Pool<'a>> {
-    let slices = slices.iter().map(|slice| &slice.spec);
-    let reached = slices.filter(|slice| slice.devices.iter().flatten().any(|device| is_in_reach(slice, device, node)));
-    reached.map(pool).collect()
-}
-
-fn pool(slice: &ResourceSliceSpec) -> Pool<'_> {
-    (&slice.driver, &slice.pool.name)
 }
 
 fn amount(text: &WireQuantity) -> Quantity {
@@ -125,9 +114,10 @@ fn is_in_reach(slice: &ResourceSliceSpec, device: &Device, node: &Node) -> bool 
 
 /// Counts the devices of a class in reach of a node, and those of them that claims have. `None` if an expression fails.
 pub fn totals(cluster: &Cluster, node: &Node, class: &DeviceClass) -> Option<(i64, i64)> {
-    let taken = taken(&cluster.devices.claims, &pools_in_reach(&cluster.devices.slices, node));
+    let pools = cluster.devices.slices.near(node.name());
+    let taken = taken(&cluster.devices.claims, &pools);
     let (mut all, mut used) = (0, 0);
-    for slice in cluster.devices.slices.iter().map(|slice| &slice.spec) {
+    for slice in pools.values().copied().flatten().map(|slice| &slice.spec) {
         for device in slice.devices.iter().flatten().filter(|device| is_in_reach(slice, device, node)) {
             let value = cel::device::value(&slice.driver, device);
             let mut matches = true;
@@ -150,24 +140,20 @@ pub fn totals(cluster: &Cluster, node: &Node, class: &DeviceClass) -> Option<(i6
 impl<'a> World<'a> {
     pub fn of(cluster: &'a Cluster, node: &Node) -> Self {
         // Other pools cannot give a device, and the counters of a pool are its own.
-        let in_reach = pools_in_reach(&cluster.devices.slices, node);
-        let mut pools: BTreeMap<Pool<'_>, Vec<&ResourceSlice>> = BTreeMap::new();
-        for slice in cluster.devices.slices.iter().filter(|slice| in_reach.contains(&pool(&slice.spec))) {
-            pools.entry(pool(&slice.spec)).or_default().push(slice);
-        }
+        let pools = cluster.devices.slices.near(node.name());
         let mut world = Self {
             classes: &cluster.devices.classes,
             known: Vec::new(),
             published: Vec::new(),
             counters: BTreeMap::new(),
             has_unusable_pool: false,
-            taken: taken(&cluster.devices.claims, &in_reach),
+            taken: taken(&cluster.devices.claims, &pools),
         };
         let mut last = Vec::new();
         for slices in pools.into_values() {
             let newest = slices.iter().map(|slice| slice.spec.pool.generation).max();
             let mut slices: Vec<&ResourceSlice> =
-                slices.into_iter().filter(|slice| Some(slice.spec.pool.generation) == newest).collect();
+                slices.iter().filter(|slice| Some(slice.spec.pool.generation) == newest).collect();
             slices.sort_by_key(|slice| slice.name());
             let devices =
                 slices.iter().flat_map(|slice| slice.spec.devices.iter().flatten().map(|it| (&slice.spec, it)));
