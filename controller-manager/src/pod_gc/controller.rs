@@ -2,7 +2,7 @@
 //!
 //! Corresponds to Run in pkg/controller/podgc/gc_controller.go.
 
-use super::plan::{Observed, Reason, missing_nodes, removals, remove};
+use super::plan::{Observed, Reason, missing_nodes, removals, remove, surplus, turn};
 use client::reconcile::{PeriodicReconciler, run_periodically};
 use client::{Action, ApplyError, Client, Lister, Plan};
 use component_base::metrics::Counters;
@@ -20,6 +20,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node has to be missing before the server is asked about it: its replacement may come soon.
 const QUARANTINE_S: i64 = 40;
+/// Index of terminated pods by the order in which they go.
+const ENDED_BY_TURN: &str = "turn";
 
 struct Collector {
     client: Client,
@@ -36,6 +38,7 @@ struct Collector {
 pub fn start(setup: &Setup<'_>) -> Running {
     indexes::pods_by_node(&setup.informer());
     indexes::pods_by_end(&setup.informer());
+    setup.informer::<Pod>().index(ENDED_BY_TURN, |pod| turn(pod).into_iter().collect());
     let actor = setup.actor();
     let metrics = setup.env.metrics();
     let collector = Collector {
@@ -72,8 +75,9 @@ impl PeriodicReconciler for Collector {
                 deleted_nodes.insert(name);
             }
         }
-        let pods = self.concerned_pods(&deleted_nodes);
-        Observed { pods, nodes, deleted_nodes, terminated_threshold: self.terminated_threshold }
+        let surplus = surplus(self.pods.count_by_index(PODS_BY_END, TERMINAL), self.terminated_threshold);
+        let pods = self.concerned_pods(&deleted_nodes, surplus);
+        Observed { pods, nodes, deleted_nodes, surplus }
     }
 
     fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
@@ -94,15 +98,30 @@ impl PeriodicReconciler for Collector {
 }
 
 impl Collector {
-    /// Returns the pods that may have to go, in the order of their keys. Of all others, which rest, nothing is read.
-    fn concerned_pods(&self, deleted_nodes: &BTreeSet<String>) -> Vec<Arc<Pod>> {
+    /// Returns the pods that may have to go, in the order of their keys. Of all others, which rest, nothing is read: reading the
+    /// terminated pods that stay, thousands of them, would take a second.
+    fn concerned_pods(&self, deleted_nodes: &BTreeSet<String>, surplus: usize) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.by_index(PODS_BY_END, DELETING);
-        let ended = self.pods.count_by_index(PODS_BY_END, TERMINAL);
-        if self.terminated_threshold > 0 && ended > self.terminated_threshold {
-            pods.extend(self.pods.by_index(PODS_BY_END, TERMINAL));
-        }
+        pods.extend(self.first_terminated(surplus));
         pods.extend(deleted_nodes.iter().flat_map(|node| self.pods.by_index(PODS_BY_NODE, node)));
         let by_key: BTreeMap<String, Arc<Pod>> = pods.into_iter().map(|pod| (pod.key(), pod)).collect();
         by_key.into_values().collect()
+    }
+
+    /// Returns at least so many of the terminated pods, those that go first.
+    fn first_terminated(&self, count: usize) -> Vec<Arc<Pod>> {
+        let mut pods = Vec::new();
+        if count == 0 {
+            return pods;
+        }
+        let mut turns = self.pods.index_values(ENDED_BY_TURN);
+        turns.sort();
+        for turn in turns {
+            pods.extend(self.pods.by_index(ENDED_BY_TURN, &turn));
+            if pods.len() >= count {
+                break;
+            }
+        }
+        pods
     }
 }

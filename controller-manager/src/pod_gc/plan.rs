@@ -20,8 +20,8 @@ pub struct Observed {
     pub nodes: Vec<Arc<Node>>,
     /// Nodes that pods name and that do not exist, as the server has confirmed.
     pub deleted_nodes: BTreeSet<String>,
-    /// Terminated pods that are kept; 0 keeps all.
-    pub terminated_threshold: usize,
+    /// Number of terminated pods that are too many. The first ones to go are among `pods`.
+    pub surplus: usize,
 }
 
 /// Why a pod goes.
@@ -54,7 +54,7 @@ pub struct Removal<'a> {
 
 /// Returns the pods that go, each once.
 pub fn removals(observed: &Observed) -> Vec<Removal<'_>> {
-    let surplus = surplus_terminated(&observed.pods, observed.terminated_threshold);
+    let surplus = surplus_terminated(&observed.pods, observed.surplus);
     let out_of_service: BTreeSet<&str> =
         observed.nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name()).collect();
     let reason = |pod: &Pod| {
@@ -79,17 +79,23 @@ pub fn missing_nodes(named: Vec<String>, nodes: &[Arc<Node>]) -> BTreeSet<String
     named.into_iter().filter(|name| !present.contains(&**name)).collect()
 }
 
-/// Returns the terminated pods beyond the threshold: evicted ones first, then the oldest.
-fn surplus_terminated(pods: &[Arc<Pod>], threshold: usize) -> Vec<&Pod> {
-    if threshold == 0 {
-        return Vec::new();
-    }
-    let mut ended: Vec<&Pod> = pods.iter().map(|pod| &**pod).filter(|pod| pod::is_terminal(pod)).collect();
-    let surplus = ended.len().saturating_sub(threshold);
-    let is_evicted = |pod: &Pod| pod::status(pod).and_then(|status| status.reason.as_deref()) == Some("Evicted");
-    ended.sort_by_key(|pod| (!is_evicted(pod), pod.metadata.creation_timestamp.clone(), pod.key()));
-    ended.truncate(surplus);
-    ended
+/// Returns how many of the terminated pods are too many. A threshold of 0 keeps all.
+pub fn surplus(ended: usize, threshold: usize) -> usize {
+    if threshold == 0 { 0 } else { ended.saturating_sub(threshold) }
+}
+
+/// Returns the place of a terminated pod in the order in which they go, as a text: evicted ones first, then the oldest.
+pub fn turn(pod: &Pod) -> Option<String> {
+    let is_evicted = || pod::status(pod).and_then(|status| status.reason.as_deref()) == Some("Evicted");
+    let created_s = || pod.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+    pod::is_terminal(pod).then(|| format!("{} {:012}", u8::from(!is_evicted()), created_s()))
+}
+
+/// Returns the terminated pods that are too many.
+fn surplus_terminated(pods: &[Arc<Pod>], surplus: usize) -> Vec<&Pod> {
+    let mut ended: Vec<(String, &Pod)> = pods.iter().filter_map(|pod| Some((turn(pod)?, &**pod))).collect();
+    ended.sort_by_cached_key(|(turn, pod)| (turn.clone(), pod.key()));
+    ended.into_iter().take(surplus).map(|(_, pod)| pod).collect()
 }
 
 /// Returns true if the node is not ready and an administrator has tainted it as out of service.
@@ -166,7 +172,7 @@ mod tests {
             ],
             nodes: vec![Arc::new(fixture::node("node-1")), Arc::new(broken)],
             deleted_nodes: BTreeSet::from(["node-9".to_owned()]),
-            terminated_threshold: 0,
+            surplus: 0,
         };
         let expected = "orphaned! (orphaned) orphaned-ended (orphaned) unplaced-ending! (unscheduled) \
                         on-broken-ending! (out-of-service)";
@@ -192,14 +198,19 @@ mod tests {
             (3, "evicted (terminated)"),
             (1, "evicted (terminated) older (terminated) old (terminated)"),
         ];
-        for (terminated_threshold, expected) in cases {
+        for (threshold, expected) in cases {
             let observed = Observed {
                 pods: pods.clone(),
                 nodes: Vec::new(),
                 deleted_nodes: BTreeSet::new(),
-                terminated_threshold,
+                surplus: surplus(pods.len(), threshold),
             };
-            assert_eq!(removed(&observed), expected, "{terminated_threshold}");
+            assert_eq!(removed(&observed), expected, "{threshold}");
         }
+        let turns: Vec<String> = pods.iter().filter_map(|pod| turn(pod)).collect();
+        let mut sorted = turns.clone();
+        sorted.sort();
+        assert_eq!(sorted, [2, 3, 1, 0].map(|place: usize| turns[place].clone()), "evicted, older, old, young");
+        assert_eq!(turn(&pod("runs", "", "Running", false)), None);
     }
 }
