@@ -9,69 +9,62 @@ const SCHEDULER: &str = "kube-scheduler";
 /// Gates that `podGroups` of a workload switches on.
 const OF_POD_GROUPS: [&str; 2] = ["GenericWorkload", "GangScheduling"];
 
-/// Returns the gates of the schedulers of a policy. Its own win over those of the study.
+/// Returns the gates of a cell with this policy. Those of the policy win over those of the study.
 pub fn of_policy(study: &Study, policy: &Policy) -> GateValues {
     study.feature_gates.iter().chain(&policy.feature_gates).map(|(name, is_on)| (name.clone(), *is_on)).collect()
 }
 
 /// Returns every mistake, with its path.
 pub fn problems(study: &Study) -> Vec<String> {
-    let mut found = Vec::new();
-    for name in study.feature_gates.keys().filter(|name| !components(study).iter().any(|one| has(one, name))) {
-        found.push(format!("featureGates.{name}: {}", unknown(study, name)));
-    }
-    for (at, policy) in study.policies.iter().enumerate() {
-        for name in policy.feature_gates.keys().filter(|name| !has(SCHEDULER, name)) {
-            let why = match has(API_SERVER, name) || has(CONTROLLER_MANAGER, name) {
-                true => format!("{SCHEDULER} does not have it; name it in featureGates of the study"),
-                false => unknown(study, name),
-            };
-            found.push(format!("policies[{at}].featureGates.{name}: {why}"));
-        }
-    }
-    let has_groups = study.workloads.iter().position(|workload| workload.pod_groups);
-    if let Some(at) = has_groups {
-        let off = OF_POD_GROUPS.into_iter().filter(|name| {
-            let values = study.policies.iter().map(|policy| of_policy(study, policy).get(*name).copied());
-            values.chain([study.feature_gates.get(*name).copied()]).any(|value| value == Some(false))
-        });
-        found.extend(off.map(|name| format!("featureGates.{name}: podGroups of workloads[{at}] need it")));
+    let components = components(study);
+    let is_known = |name: &str| components.iter().any(|component| has(component, name));
+    let unknown = named(study).filter(|(_, name, _)| !is_known(name));
+    let mut found: Vec<String> =
+        unknown.map(|(path, name, _)| format!("{path}.{name}: unrecognized feature gate: {name}")).collect();
+    if let Some(at) = study.workloads.iter().position(|workload| workload.pod_groups) {
+        let off = named(study).filter(|(_, name, is_on)| !is_on && OF_POD_GROUPS.contains(name));
+        found.extend(off.map(|(path, name, _)| format!("{path}.{name}: podGroups of workloads[{at}] need it")));
     }
     if !found.is_empty() {
         return found;
     }
-    // Every workload is to run, those without PodGroups too.
-    let needs_groups = study.workloads.iter().all(|workload| workload.pod_groups);
-    let check = |component: &str, values: GateValues| {
-        let mut values: GateValues = values.into_iter().filter(|(name, _)| has(component, name)).collect();
-        if needs_groups {
-            values.extend(OF_POD_GROUPS.map(|name| (name.to_owned(), true)));
-        }
-        feature_gates::check(component, &values).err()
+    // A workload without PodGroups has the gates that are named, and no others.
+    let has_groups = study.workloads.iter().all(|workload| workload.pod_groups);
+    let check = |values: GateValues| {
+        let of = |component: &&str| {
+            let mut own: GateValues = values.clone().into_iter().filter(|(name, _)| has(component, name)).collect();
+            if has_groups {
+                own.extend(OF_POD_GROUPS.map(|name| (name.to_owned(), true)));
+            }
+            feature_gates::check(component, &own).err()
+        };
+        components.iter().find_map(of)
     };
-    let own = |component: &&str| check(component, study.feature_gates.clone().into_iter().collect());
-    let first = components(study).iter().find_map(own);
-    found.extend(first.map(|why| format!("featureGates: {why}")));
-    if found.is_empty() {
-        let of_policies = study.policies.iter().enumerate().filter(|(_, policy)| !policy.feature_gates.is_empty());
-        let errors = of_policies.filter_map(|(at, policy)| Some((at, check(SCHEDULER, of_policy(study, policy))?)));
-        found.extend(errors.map(|(at, why)| format!("policies[{at}].featureGates: {why}")));
+    if let Some(why) = check(study.feature_gates.clone()) {
+        return vec![format!("featureGates: {why}")];
     }
-    found
+    let of_policies = study.policies.iter().enumerate().filter(|(_, policy)| !policy.feature_gates.is_empty());
+    let errors = of_policies.filter_map(|(at, policy)| Some((at, check(of_policy(study, policy))?)));
+    errors.map(|(at, why)| format!("policies[{at}].featureGates: {why}")).collect()
 }
 
 /// Returns a line for each gate that is known and switches nothing in the components that run.
 pub fn warnings(study: &Study) -> Vec<String> {
-    let is_idle = |components: &[&str], name: &str| {
-        !components.iter().any(|component| feature_gates::switches(component, name).is_some())
+    let components = components(study);
+    let is_idle = |name: &str| {
+        let switches = |component: &&str| feature_gates::switches(component, name).is_some();
+        components.iter().any(|component| has(component, name)) && !components.iter().any(switches)
     };
-    let idle = study.feature_gates.iter().filter(|(name, _)| is_idle(components(study), name));
-    let idle = idle.map(|(name, is_on)| format!("featureGates.{name}: {is_on} has no effect here"));
-    let of_policies = study.policies.iter().enumerate().flat_map(|(at, policy)| {
-        let idle = policy.feature_gates.iter().filter(|(name, _)| is_idle(&[SCHEDULER], name));
-        idle.map(move |(name, is_on)| format!("policies[{at}].featureGates.{name}: {is_on} has no effect here"))
-    });
-    idle.chain(of_policies).collect()
+    let idle = named(study).filter(|(_, name, _)| is_idle(name));
+    idle.map(|(path, name, is_on)| format!("{path}.{name}: {is_on} has no effect here")).collect()
+}
+
+/// Returns each gate that the study names, with the path of its map.
+fn named(study: &Study) -> impl Iterator<Item = (String, &str, bool)> {
+    let own = std::iter::once(("featureGates".to_owned(), &study.feature_gates));
+    let policies = study.policies.iter().enumerate();
+    let all = own.chain(policies.map(|(at, policy)| (format!("policies[{at}].featureGates"), &policy.feature_gates)));
+    all.flat_map(|(path, gates)| gates.iter().map(move |(name, is_on)| (path.clone(), name.as_str(), *is_on)))
 }
 
 /// Returns the components that have gates and run.
@@ -85,20 +78,8 @@ fn components(study: &Study) -> &'static [&'static str] {
 /// Returns true if a component has a gate, whatever its value may be.
 fn has(component: &str, name: &str) -> bool {
     let asked = GateValues::from([(name.to_owned(), true)]);
-    !feature_gates::check(component, &asked).is_err_and(|why| why == unrecognized(name))
-}
-
-fn unrecognized(name: &str) -> String {
-    format!("unrecognized feature gate: {name}")
-}
-
-fn unknown(study: &Study, name: &str) -> String {
-    match study.depth {
-        Depth::Scheduler if has(API_SERVER, name) || has(CONTROLLER_MANAGER, name) => {
-            "depth `scheduler` runs no component that has it".to_owned()
-        }
-        _ => unrecognized(name),
-    }
+    let unrecognized = format!("unrecognized feature gate: {name}");
+    !feature_gates::check(component, &asked).is_err_and(|why| why == unrecognized)
 }
 
 #[cfg(test)]
@@ -161,7 +142,7 @@ policies: [{{name: one}}, {{name: two, featureGates: {{{of_policy}}}}}]
 
     #[test]
     fn the_gates_of_a_policy_win() {
-        let study = study("GenericWorkload: true", "GenericWorkload: false, WindowsHostNetwork: true", "");
+        let study = study("GenericWorkload: true", "GenericWorkload: false, WindowsHostNetwork: true, Gangs: true", "");
         let of = |at: usize| of_policy(&study, &study.policies[at]).get("GenericWorkload").copied();
         assert_eq!((of(0), of(1)), (Some(true), Some(false)));
         assert_eq!(warnings(&study), ["policies[1].featureGates.WindowsHostNetwork: true has no effect here"]);

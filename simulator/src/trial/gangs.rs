@@ -32,12 +32,14 @@ pub fn group_of(pod: &Value) -> Option<(String, String)> {
     Some((namespace(pod).to_owned(), name.to_owned()))
 }
 
-/// Returns a PodGroup as a user creates it.
-pub fn pod_group(namespace: &str, name: &str, size: usize) -> Value {
-    json!({
-        "apiVersion": API, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
-    })
+/// Returns a PodGroup as a user creates it, with the priority of its pods and the class that has it. A server without the gate for it drops the priority.
+pub fn pod_group(namespace: &str, name: &str, size: usize, priority: Option<(String, i64)>) -> Value {
+    let mut spec = json!({"schedulingPolicy": {"gang": {"minCount": size}}});
+    if let Some((class, priority)) = priority {
+        spec["priorityClassName"] = json!(class);
+        spec["priority"] = json!(priority);
+    }
+    json!({"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace}, "spec": spec})
 }
 
 /// Returns these gates, with those on that a cluster with PodGroups needs.

@@ -63,10 +63,8 @@ pub struct Setup {
     pub scheduler: Settings,
     /// Further schedulers, for pods with their names.
     pub more_schedulers: Vec<Settings>,
-    /// Feature gates of the API server and of the controllers.
+    /// Feature gates of the API server, the controllers and the schedulers.
     pub feature_gates: GateValues,
-    /// Feature gates of the schedulers.
-    pub scheduler_gates: GateValues,
     pub failures: Vec<FailureModel>,
     /// Time that is added to every answer of the API server.
     pub api_delay: Duration,
@@ -118,7 +116,6 @@ impl Default for Setup {
             scheduler: options::defaults(),
             more_schedulers: Vec::new(),
             feature_gates: GateValues::new(),
-            scheduler_gates: GateValues::new(),
             failures: Vec::new(),
             api_delay: Duration::ZERO,
             watch_delay: Duration::ZERO,
@@ -154,7 +151,7 @@ impl Setup {
     fn with_gates(&self, settings: &Settings, has_gangs: bool) -> Settings {
         let mut settings = settings.clone();
         settings.leader_election.leader_elect = false;
-        let features = Features::of(&gangs::with_gates(&self.scheduler_gates, has_gangs));
+        let features = Features::of(&gangs::with_gates(&self.feature_gates, has_gangs));
         settings.configuration = settings.configuration.with_features(features);
         settings
     }

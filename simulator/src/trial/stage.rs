@@ -263,7 +263,9 @@ impl ControlPlane {
         let Some(group) = gangs::group_of(pod) else { return Ok(()) };
         let Some(size) = self.gangs.lock().remove(&group) else { return Ok(()) };
         let (namespace, name) = group;
-        self.stage.create::<PodGroup>("podgroup", gangs::pod_group(&namespace, &name, size)).await
+        let priority = super::priority(pod).map(|priority| (setup::priority_class(priority), priority));
+        let group = gangs::pod_group(&namespace, &name, size, priority);
+        self.stage.create::<PodGroup>("podgroup", group).await
     }
 
     /// Writes what machines are told to be, as `orrery node` does: a template lets a node join, and a word lets it leave and come back.

@@ -446,7 +446,8 @@ fn controllers_that_do_not_exist_are_reported() {
     assert_eq!(of(&["*", "-disrupt"]), Some("\"disrupt\" is not in the list of known controllers".to_owned()));
 }
 
-/// Pods of a PodGroup preempt, and each record of a preemption names one of them.
+/// Pods of a PodGroup preempt one by one, and each record of a preemption names one of them. As a whole they preempt with the priority
+/// of their group, and the record names none.
 #[test]
 fn a_preemption_by_a_gang_is_named() {
     let mut submissions = vec![submission("low-0", 0, "1", 0), submission("low-1", 0, "1", 0)];
@@ -455,10 +456,15 @@ fn a_preemption_by_a_gang_is_named() {
         one.pod["spec"]["schedulingGroup"] = json!({"podGroupName": "gang"});
         submissions.push(one);
     }
-    let setup = Setup { templates: vec![template("a", "2")], ..Setup::default() };
-    let mut lines = Lines::default();
-    run(setup, submissions, &mut lines).unwrap();
-    let preempted: Vec<&String> = lines.0.iter().filter(|line| line.contains("PodPreempted")).collect();
-    assert_eq!(preempted.len(), 2, "{preempted:#?}");
-    assert!(preempted.iter().all(|line| line.contains("by: \"default/gang-")), "{preempted:#?}");
+    let together = ["GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"];
+    for gates in [&[][..], &together] {
+        let feature_gates = gates.iter().map(|gate| ((*gate).to_owned(), true)).collect();
+        let setup = Setup { templates: vec![template("a", "2")], feature_gates, ..Setup::default() };
+        let mut lines = Lines::default();
+        run(setup, submissions.clone(), &mut lines).unwrap();
+        let preempted: Vec<&String> = lines.0.iter().filter(|line| line.contains("PodPreempted")).collect();
+        assert_eq!(preempted.len(), 2, "{gates:?}: {:#?}", lines.0);
+        let by = if gates.is_empty() { "by: \"default/gang-" } else { "by: \"\"" };
+        assert!(preempted.iter().all(|line| line.contains(by)), "{preempted:#?}");
+    }
 }

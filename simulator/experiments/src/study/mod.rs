@@ -511,7 +511,7 @@ pub struct Policy {
     /// Further schedulers, each by a KubeSchedulerConfiguration. They run beside the first for pods with their `schedulerName`.
     #[serde(default)]
     pub schedulers: Vec<Value>,
-    /// Feature gates of these schedulers alone, beside those of the study.
+    /// Feature gates of the cells of this policy, beside those of the study, which they replace.
     #[serde(default)]
     pub feature_gates: BTreeMap<String, bool>,
 }
