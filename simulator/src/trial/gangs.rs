@@ -32,12 +32,11 @@ pub fn group_of(pod: &Value) -> Option<(String, String)> {
     Some((namespace(pod).to_owned(), name.to_owned()))
 }
 
-/// Returns a PodGroup as a user creates it, with the priority of its pods and the class that has it. A server without the gate for it drops the priority.
-pub fn pod_group(namespace: &str, name: &str, size: usize, priority: Option<(String, i64)>) -> Value {
+/// Returns a PodGroup as a user creates it, with the priority class of its pods. A server without the gate for it drops the class.
+pub fn pod_group(namespace: &str, name: &str, size: usize, class: Option<String>) -> Value {
     let mut spec = json!({"schedulingPolicy": {"gang": {"minCount": size}}});
-    if let Some((class, priority)) = priority {
+    if let Some(class) = class {
         spec["priorityClassName"] = json!(class);
-        spec["priority"] = json!(priority);
     }
     json!({"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace}, "spec": spec})
 }

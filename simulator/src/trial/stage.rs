@@ -263,8 +263,8 @@ impl ControlPlane {
         let Some(group) = gangs::group_of(pod) else { return Ok(()) };
         let Some(size) = self.gangs.lock().remove(&group) else { return Ok(()) };
         let (namespace, name) = group;
-        let priority = super::priority(pod).map(|priority| (setup::priority_class(priority), priority));
-        let group = gangs::pod_group(&namespace, &name, size, priority);
+        let class = super::priority(pod).map(setup::priority_class);
+        let group = gangs::pod_group(&namespace, &name, size, class);
         self.stage.create::<PodGroup>("podgroup", group).await
     }
 
