@@ -80,6 +80,11 @@ pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
     let (mut models, mut errors) = (Vec::new(), Vec::new());
     for (index, document) in faults.machines.iter().enumerate() {
         match FailureModel::read(document, &format!("machines[{index}]")) {
+            Ok(model) if model.failure.disk_fill > 0.0 => {
+                errors.push(format!(
+                    "machines[{index}].fillDisk: nodes of a study evict no pods, so a full disk has no effect"
+                ));
+            }
             Ok(model) => models.push(model),
             Err(problems) => errors.extend(problems.iter().map(ToString::to_string)),
         }
@@ -91,6 +96,17 @@ pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_failure_without_effect_is_refused() {
+        let machines = vec![
+            json!({"name": "a", "failure": "crash", "mtbf": "1h", "mttr": "1m"}),
+            json!({"name": "b", "failure": "disk-full", "fillDisk": "97%", "after": "2m", "for": "5m"}),
+        ];
+        let errors = failures(&Faults { machines, ..Faults::default() }).unwrap_err();
+        let why = "machines[1].fillDisk: nodes of a study evict no pods, so a full disk has no effect";
+        assert_eq!(errors, [why]);
+    }
 
     #[test]
     fn every_mistake_in_a_policy_is_reported() {

@@ -180,22 +180,14 @@ impl Setup {
         settings
     }
 
-    /// Returns the thresholds below which nodes evict pods. What a machine has and does not reserve is for pods, but where disks get
-    /// full, a part of them is kept free, as kubelets do.
-    fn eviction_hard(&self) -> Vec<(String, String)> {
-        let mut thresholds = kubelet_sim::Settings::default().eviction_hard;
-        let disks_fill = self.failures.iter().any(|model| model.failure.disk_fill > 0.0);
-        thresholds.retain(|(signal, _)| disks_fill && signal.ends_with("fs.available"));
-        thresholds
-    }
-
     pub(super) fn nodes(&self) -> kubelet_sim::Settings {
         let mut settings = kubelet_sim::Settings {
             templates: self.templates.clone(),
             // Without templates there are none, until nodes of groups join.
             nodes: 0,
             failure_models: self.failures.clone(),
-            eviction_hard: self.eviction_hard(),
+            // What a machine has and does not reserve is for pods.
+            eviction_hard: Vec::new(),
             ..kubelet_sim::Settings::default()
         };
         if !self.keeps_events {
