@@ -9,6 +9,7 @@
 
 use super::{ClientOptions, Original, OriginalFlags, ServingOptions, feature_gates};
 use clap::builder::Resettable;
+use clap::error::ErrorKind;
 use clap::{Args, Command};
 use proto::serializer::{Document, Format};
 use serde_json::Value;
@@ -214,9 +215,14 @@ impl ConfigFile {
         for flag in self.flags.iter().filter(is_wanted) {
             let argument = format!("--{}={}", flag.name, flag.value);
             match command.clone().try_get_matches_from([&argument]) {
-                Ok(_) => arguments.push(argument),
-                Err(error) => mistakes.push(format!("{}: {}", flag.path, without_flag(&error))),
+                Err(error) if !is_about_others(&error) => {
+                    mistakes.push(format!("{}: {}", flag.path, without_flag(&error)));
+                }
+                _ => arguments.push(argument),
             }
+        }
+        if !mistakes.is_empty() {
+            return mistakes;
         }
         let matches = command.clone().try_get_matches_from(arguments);
         if let Err(error) = matches.and_then(|matches| group.update_from_arg_matches(&matches)) {
@@ -242,6 +248,11 @@ fn parse(bytes: &[u8], kind: &FileKind) -> Result<ConfigFile, String> {
         walk(kind, name, value, &mut file);
     }
     Ok(file)
+}
+
+/// Returns true if a flag is wrong because of others that are there or missing. All of them together are looked at later.
+fn is_about_others(error: &clap::Error) -> bool {
+    matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict)
 }
 
 fn first_line(error: &clap::Error) -> String {
@@ -326,7 +337,8 @@ mod tests {
 
     #[derive(Parser, Clone, Debug, PartialEq)]
     struct Thing {
-        #[arg(long, default_value_t = 110)]
+        /// It is of no use without zones.
+        #[arg(long, default_value_t = 110, requires = "zones")]
         max_pods: u32,
         #[arg(long, default_value = "40s")]
         lease: String,

@@ -110,7 +110,8 @@ fn a_study_repeats_whatever_runs_beside_it_and_goes_on_where_it_ended() {
     recompute(&one.join(CELL));
     let first = files(&one);
     let names: Vec<&str> = first.keys().filter_map(|name| name.strip_prefix(&format!("{CELL}/"))).collect();
-    let expected = "decisions.parquet events.jsonl manifest.json metrics.json nodes.csv pods.csv samples.parquet";
+    let expected =
+        "decisions.parquet events.jsonl manifest.json metrics.json nodes.csv pods.csv requests.csv samples.parquet";
     assert_eq!(names.join(" "), expected);
     let setting = "six-nodes/small-and-large/none";
     for plot in ["allocated-cpu", "waiting-pods"] {
