@@ -370,6 +370,16 @@ mod tests {
         }
     }
 
+    /// Devices of a class that the scheduler has allocated.
+    #[test]
+    fn resources_that_no_node_lists_are_not_counted() {
+        for resource in ["y.io/gpu", "deviceclass.resource.kubernetes.io/gpu"] {
+            let asking = json!({"containers": [{"name": "c", "resources": {"requests": {resource: "1"}}}]});
+            let verdict = refused(&mut AdmittedPods::default(), &pod("p", tolerant(asking)));
+            assert_eq!(verdict, None, "{resource}");
+        }
+    }
+
     #[test]
     fn what_a_pod_held_is_free_when_it_has_gone() {
         let mut admitted = AdmittedPods::default();
