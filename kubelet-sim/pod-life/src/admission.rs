@@ -370,16 +370,6 @@ mod tests {
         }
     }
 
-    /// Devices of a class that the scheduler has allocated.
-    #[test]
-    fn resources_that_no_node_lists_are_not_counted() {
-        for resource in ["y.io/gpu", "deviceclass.resource.kubernetes.io/gpu"] {
-            let asking = json!({"containers": [{"name": "c", "resources": {"requests": {resource: "1"}}}]});
-            let verdict = refused(&mut AdmittedPods::default(), &pod("p", tolerant(asking)));
-            assert_eq!(verdict, None, "{resource}");
-        }
-    }
-
     #[test]
     fn what_a_pod_held_is_free_when_it_has_gone() {
         let mut admitted = AdmittedPods::default();
@@ -453,8 +443,10 @@ mod tests {
 
     #[test]
     fn a_resource_that_the_node_does_not_know_is_not_its_business() {
-        let mut admitted = AdmittedPods::default();
-        let spec = tolerant(json!({"containers": [{"name": "c", "resources": {"requests": {"y.io/fpga": "1"}}}]}));
-        assert_eq!(refused(&mut admitted, &pod("p", spec)), None);
+        // The second stands for devices of a class, which the scheduler has allocated.
+        for resource in ["y.io/fpga", "deviceclass.resource.kubernetes.io/fpga"] {
+            let spec = tolerant(json!({"containers": [{"name": "c", "resources": {"requests": {resource: "1"}}}]}));
+            assert_eq!(refused(&mut AdmittedPods::default(), &pod("p", spec)), None, "{resource}");
+        }
     }
 }
