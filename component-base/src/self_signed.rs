@@ -13,7 +13,10 @@ use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-/// Asks WebPKI, and accepts one of the trusted certificates itself too, if it is valid and has the server's name.
+/// The reason of WebPKI that this verifier does not share. rustls passes it on as an error without a type of its own.
+const AUTHORITY_AT_THE_END: &str = "CaUsedAsEndEntity";
+
+/// Asks WebPKI, and accepts one of the trusted certificates itself too, if it is valid, may serve and has the server's name.
 #[derive(Debug)]
 pub struct AuthorityOrItself {
     pub inner: Arc<WebPkiServerVerifier>,
@@ -30,11 +33,12 @@ impl ServerCertVerifier for AuthorityOrItself {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let verified = self.inner.verify_server_cert(end_entity, intermediates, name, ocsp, now);
-        let is_trusted = self.trusted.iter().any(|trusted| trusted == end_entity);
+        let is_trusted = || self.trusted.iter().any(|trusted| trusted == end_entity);
         match verified {
-            // WebPKI has no public name for this reason.
-            Err(Error::InvalidCertificate(CertificateError::Other(_))) if is_trusted => {
-                check_validity(end_entity, now)?;
+            Err(Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.0.to_string() == AUTHORITY_AT_THE_END && is_trusted() =>
+            {
+                check(end_entity, now)?;
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -65,45 +69,55 @@ impl ServerCertVerifier for AuthorityOrItself {
     }
 }
 
-fn check_validity(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
+/// Checks what WebPKI would check next: the time, and the purposes that the certificate limits itself to.
+fn check(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let bad = |error: CertificateError| Error::InvalidCertificate(error);
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| bad(CertificateError::BadEncoding))?;
     let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let now = ASN1Time::from_timestamp(seconds).map_err(|_| bad(CertificateError::BadEncoding))?;
     let validity = parsed.validity();
     match (now < validity.not_before, now > validity.not_after) {
-        (true, _) => Err(bad(CertificateError::NotValidYet)),
-        (_, true) => Err(bad(CertificateError::Expired)),
-        _ => Ok(()),
+        (true, _) => return Err(bad(CertificateError::NotValidYet)),
+        (_, true) => return Err(bad(CertificateError::Expired)),
+        _ => {}
+    }
+    let purposes = parsed.extended_key_usage().map_err(|_| bad(CertificateError::BadEncoding))?;
+    match purposes.is_none_or(|purposes| purposes.value.server_auth || purposes.value.any) {
+        true => Ok(()),
+        false => Err(bad(CertificateError::InvalidPurpose)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
     use rustls::RootCertStore;
     use rustls::crypto::ring;
     use std::time::Duration;
 
-    fn certificate(name: &str, is_authority: bool) -> CertificateDer<'static> {
+    fn certificate(name: &str, is_authority: bool, purpose: ExtendedKeyUsagePurpose) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2030, 1, 1);
         if is_authority {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         }
+        params.extended_key_usages = vec![purpose];
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
     }
 
     #[test]
     fn a_trusted_certificate_is_its_own_authority() {
-        let own = certificate("hook.example", true);
+        let [for_servers, for_clients] = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let own = certificate("hook.example", true, for_servers.clone());
+        let of_a_client = certificate("hook.example", true, for_clients);
         let mut roots = RootCertStore::empty();
         roots.add(own.clone()).unwrap();
+        roots.add(of_a_client.clone()).unwrap();
         let provider = Arc::new(ring::default_provider());
         let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-        let verifier = AuthorityOrItself { inner, trusted: vec![own.clone()] };
+        let verifier = AuthorityOrItself { inner, trusted: vec![own.clone(), of_a_client.clone()] };
         let verify = |certificate: &CertificateDer<'_>, name: &str, year: u64| {
             let name = ServerName::try_from(name.to_owned()).unwrap();
             let now = UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_557_600));
@@ -112,7 +126,10 @@ mod tests {
         assert_eq!(verify(&own, "hook.example", 2026), Ok(()));
         assert!(verify(&own, "other.example", 2026).is_err(), "it is for another name");
         assert!(verify(&own, "hook.example", 2031).is_err(), "it has expired");
-        assert!(verify(&certificate("hook.example", true), "hook.example", 2026).is_err(), "nobody trusts it");
-        assert!(verify(&certificate("hook.example", false), "hook.example", 2026).is_err(), "nobody trusts it");
+        assert!(verify(&of_a_client, "hook.example", 2026).is_err(), "it is for clients");
+        for is_authority in [true, false] {
+            let other = certificate("hook.example", is_authority, for_servers.clone());
+            assert!(verify(&other, "hook.example", 2026).is_err(), "nobody trusts it");
+        }
     }
 }

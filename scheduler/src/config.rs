@@ -88,14 +88,6 @@ impl Config {
     }
 }
 
-/// Joins errors as Kubernetes' aggregates are shown.
-pub fn aggregate(errors: &[String]) -> String {
-    match errors {
-        [only] => only.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
-}
-
 /// Settings of the scheduler, whether it runs as a process or inside another.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {

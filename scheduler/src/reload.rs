@@ -3,13 +3,13 @@
 //! Kubernetes' scheduler reads its file once.
 
 use crate::Config;
-use crate::config::aggregate;
 use crate::extenders::Extenders;
 use crate::scheduler::registry;
 use client::{Client, Informers};
 use component_base::file_watch::FileWatch;
 use component_base::lifecycle::SignalListener;
 use component_base::options::ConfigFileError;
+use component_base::options::config_file::aggregate;
 use scheduling_framework::configuration::Configuration;
 use scheduling_framework::{Handle, PodGroups, Profiles, Register, WaitingPods};
 use std::sync::Arc;

@@ -144,11 +144,12 @@ impl ConfigFile {
     /// Returns an error with all mistakes of the file, also those that the component has found itself.
     pub fn or_invalid(mut self, more: Vec<String>) -> Result<Self, ConfigFileError> {
         self.mistakes.extend(more);
-        match &self.mistakes[..] {
-            [] => Ok(self),
-            [only] => Err(self.invalid(only.clone())),
-            several => Err(self.invalid(format!("[{}]", several.join(", ")))),
-        }
+        self.refuse(&self.mistakes)?;
+        Ok(self)
+    }
+
+    fn refuse(&self, mistakes: &[String]) -> Result<(), ConfigFileError> {
+        if mistakes.is_empty() { Ok(()) } else { Err(self.invalid(aggregate(mistakes))) }
     }
 
     /// Returns an error about the file.
@@ -164,10 +165,7 @@ impl ConfigFile {
         serving: &mut ServingOptions,
         settings: &mut Settings,
     ) -> Result<(), ConfigFileError> {
-        match self.completed(command_line, client, serving, settings) {
-            mistakes if mistakes.is_empty() => Ok(()),
-            mistakes => Err(self.invalid(mistakes.join(", "))),
-        }
+        self.refuse(&self.completed(command_line, client, serving, settings))
     }
 
     /// Does the same, and returns everything that is wrong.
@@ -198,10 +196,7 @@ impl ConfigFile {
         group: &mut Group,
         is_given: impl Fn(&str) -> bool,
     ) -> Result<(), ConfigFileError> {
-        match self.set_flags(group, is_given) {
-            mistakes if mistakes.is_empty() => Ok(()),
-            mistakes => Err(self.invalid(mistakes.join(", "))),
-        }
+        self.refuse(&self.set_flags(group, is_given))
     }
 
     /// Sets the fields, or returns what is wrong with each of them.
@@ -229,6 +224,14 @@ impl ConfigFile {
             mistakes.push(first_line(&error).to_owned());
         }
         mistakes
+    }
+}
+
+/// Joins errors as Kubernetes' aggregates are shown.
+pub fn aggregate(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 

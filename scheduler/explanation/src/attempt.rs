@@ -7,7 +7,7 @@ use scheduling_framework::cache::{Namespaces, Snapshot};
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::timings::PointTiming;
-use scheduling_framework::{FitError, Nominated, Nomination, Profile, Rejection};
+use scheduling_framework::{EXTENDER, FitError, Nominated, Nomination, Profile, Rejection, Rejections};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +74,18 @@ impl Attempt {
             Outcome::Found(decision) => decision.rejections.of(number),
             Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => diagnosis.rejections.of(number),
             Outcome::NotFound { .. } | Outcome::Failed(_) => None,
+        }
+    }
+
+    /// Returns true if extenders have rejected or scored nodes.
+    pub fn had_extenders(&self) -> bool {
+        let rejected = |rejections: &Rejections| rejections.counts().any(|(rejection, _)| rejection.plugin == EXTENDER);
+        match &self.outcome {
+            Outcome::Found(decision) => {
+                rejected(&decision.rejections) || decision.scores.iter().any(|scores| scores.plugin == EXTENDER)
+            }
+            Outcome::NotFound { error: FitError::NoFit { diagnosis, .. }, .. } => rejected(&diagnosis.rejections),
+            Outcome::NotFound { .. } | Outcome::Failed(_) => false,
         }
     }
 

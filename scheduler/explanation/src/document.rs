@@ -1,6 +1,5 @@
 //! The documents that the scheduler serves: a list of attempts, and the explanation of one.
 
-use scheduling_framework::EXTENDER;
 use serde::{Deserialize, Serialize};
 
 /// One line of the list of attempts.
@@ -57,13 +56,6 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Returns true if extenders have rejected or scored nodes.
-    pub fn has_extenders(&self) -> bool {
-        let filters = |node: &NodeVerdict| node.filters.iter().any(|filter| filter.plugin == EXTENDER);
-        let scores = |node: &NodeVerdict| node.scores.iter().any(|score| score.plugin == EXTENDER);
-        self.nodes.iter().any(|node| filters(node) || scores(node))
-    }
-
     /// Returns the node that a what-if has left as the only candidate.
     pub fn only_candidate(&self) -> Option<&str> {
         self.what_if.iter().find_map(|change| change.strip_prefix("node="))

@@ -12,9 +12,9 @@ use crate::what_if::{self, what_if};
 use jiff::Timestamp;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use scheduler_plugins::fixture::{TestCluster, info, node, pod};
-use scheduling_framework::CycleState;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::plugin_scores::PluginScores;
+use scheduling_framework::{CycleState, EXTENDER};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -176,6 +176,17 @@ fn what_if_runs_the_cycle_again() {
         let verified = verify(&changed, &cluster.snapshot, &explanation);
         assert_eq!((verified.unknown, verified.differences), (vec![], vec![]), "{changes}");
     }
+    // Extenders are not asked again, and the evaluator does not know them.
+    let mut asked = attempt;
+    assert!(!asked.had_extenders());
+    if let Outcome::Found(decision) = &mut asked.outcome {
+        decision.scores.push(PluginScores { plugin: EXTENDER, weight: 1, scores: vec![1; decision.feasible.len()] });
+    }
+    let changes = what_if::parse("node=n3").unwrap();
+    let (_, explanation) = what_if(&asked, &cluster.snapshot, &changes).unwrap();
+    assert_eq!(explanation.what_if, ["node=n3", "without=the extenders"]);
+    let verified = verify(&asked, &cluster.snapshot, &explain(&asked, &cluster.snapshot));
+    assert_eq!(verified.unknown, ["extenders"]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn unknown(attempt: &Attempt, settings: &Settings, snapshot: &Snapshot, explanat
     note(spec.resource_claims.iter().flatten().next().is_some(), "resource claims");
     let is_of_node = |resource: &str| snapshot.nodes().iter().any(|node| node.allocatable.get(resource) > 0);
     note(attempt.pod.requests.scalar.keys().any(|name| !is_of_node(name)), "resources of device classes");
-    note(explanation.has_extenders(), "extenders");
+    note(attempt.had_extenders(), "extenders");
     let owned = attempt.pod.pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
     let spreads = spec.topology_spread_constraints.iter().flatten().next().is_some();
     note(owned && !spreads, "default spreading of a workload's pods");

@@ -111,8 +111,7 @@ pub fn what_if(
         outcome: keep_draw(attempt, outcome, snapshot),
         end: Mutex::default(),
     };
-    let had_extenders = explain(attempt, snapshot).has_extenders();
-    let without_extenders = had_extenders.then(|| "without=the extenders".to_owned());
+    let without_extenders = attempt.had_extenders().then(|| "without=the extenders".to_owned());
     let explanation = Explanation {
         what_if: changes.iter().map(ToString::to_string).chain(without_extenders).collect(),
         node_before: attempt.node().unwrap_or_default().to_owned(),

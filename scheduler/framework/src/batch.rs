@@ -24,6 +24,10 @@ pub struct ScoredNodes {
 }
 
 impl ScoredNodes {
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// Removes the node at a place, and returns its number.
     pub fn take(&mut self, place: usize) -> usize {
         self.totals.remove(place);
@@ -101,7 +105,7 @@ impl Batches {
         let batch = self.of(profile);
         let signature = if batch.signs { profile.sign_pod(pod) } else { None };
         let usable = batch.usable(profile, state, pod, snapshot, nominated, cycle, signature.as_ref());
-        let hint = match (usable, batch.rest.as_mut().filter(|rest| !rest.nodes.nodes.is_empty())) {
+        let hint = match (usable, batch.rest.as_mut().filter(|rest| !rest.nodes.is_empty())) {
             (Ok(()), Some(rest)) => Some(rest.nodes.take(best(&rest.nodes))),
             (Ok(()), None) => None,
             (Err(reason), _) => {
@@ -171,7 +175,7 @@ impl Batch {
         cycle: u64,
         signature: Option<&PodSignature>,
     ) -> Result<(), &'static str> {
-        let Some(rest) = self.rest.as_ref().filter(|rest| !rest.nodes.nodes.is_empty()) else { return Ok(()) };
+        let Some(rest) = self.rest.as_ref().filter(|rest| !rest.nodes.is_empty()) else { return Ok(()) };
         let last = self.last.as_ref().filter(|last| last.number + 1 == cycle).ok_or("pod_skipped")?;
         if signature != Some(&rest.signature) {
             return Err("pod_incompatible");

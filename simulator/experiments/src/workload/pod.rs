@@ -90,6 +90,7 @@ impl Shape {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
             }});
         }
+        let has_own_fields = self.spec.is_some();
         if let (Some(Value::Object(fields)), Some(spec)) = (self.spec, spec.as_object_mut()) {
             merge(spec, fields);
         }
@@ -99,7 +100,9 @@ impl Shape {
         }));
         let pod = pod.map_err(|error| error.to_string())?;
         let mut unknown = Vec::new();
-        find_unknown(&spec, &serde_json::to_value(&pod.spec).unwrap_or_default(), "", &mut unknown);
+        if has_own_fields {
+            find_unknown(&spec, &serde_json::to_value(&pod.spec).unwrap_or_default(), "", &mut unknown);
+        }
         match unknown.is_empty() {
             true => Ok(Arrival { at, pod, duration, facts }),
             false => Err(unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ")),
