@@ -330,6 +330,42 @@ async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     assert_eq!(server.list("events")[0]["count"], 3);
 }
 
+/// What kube-scheduler writes about a pod that does not fit, five times.
+#[tokio::test(start_paused = true)]
+async fn repeats_of_a_recorder_of_series_are_one_event_with_a_series() {
+    let (env, server, client) = server();
+    let recorder = Recorder::of_series(&client, "default-scheduler");
+    let (about, related) = (Regarding::of(&config("web")), Regarding::of(&config("other")));
+    let spec = EventSpec::new(&about, EventType::Warning, "FailedScheduling", "it does not fit").action("Scheduling");
+    let spec = EventSpec { related: Some(related), ..spec };
+    recorder.record(spec.clone());
+    env.sleep(Duration::from_secs(1)).await;
+    let mut expected = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "default-scheduler", "reportingInstance": "default-scheduler-localhost",
+        "action": "Scheduling", "reason": "FailedScheduling", "note": "it does not fit", "type": "Warning",
+        "regarding": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "web"},
+        "related": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "other"},
+    });
+    let written = || {
+        let mut events = server.list("events.events.k8s.io");
+        assert_eq!(events.len(), 1);
+        let name = events[0].as_object_mut().unwrap().remove("metadata").unwrap()["name"].clone();
+        (events.remove(0), name.as_str().unwrap().to_owned())
+    };
+    assert_eq!(written().0, expected);
+    (0..4).for_each(|_| recorder.record(spec.clone()));
+    env.sleep(Duration::from_secs(1)).await;
+    expected["series"] = json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"});
+    assert_eq!(written().0, expected);
+    // The event is gone when its series has ended, and is created again with the last number.
+    server.remove("events.events.k8s.io", &format!("ns/{}", written().1));
+    env.sleep(Duration::from_secs(720)).await;
+    expected["series"]["count"] = json!(5);
+    assert_eq!(written().0, expected);
+    env.drain().await;
+}
+
 /// Two agents share a queue; the link of the first can be cut.
 fn two_agents(client: &Client) -> (Link, Recorder, Recorder) {
     let (fleet, link) = (Recorder::of_agents(client, "kubelet", 1, 10), Link::default());

@@ -22,6 +22,9 @@ use tokio_util::task::TaskTracker;
 /// Wall time at which every simulation begins: 2026-01-01T00:00:00Z.
 const SIMULATION_EPOCH_S: i64 = 1_767_225_600;
 
+/// The file in which Linux has the name of the machine.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
 /// The environment of a component. Clones share everything. `child` gives a part of the process a shutdown of its own,
 /// and `process` makes another process of the same simulation.
 #[derive(Clone, Debug)]
@@ -208,6 +211,17 @@ impl Env {
         work: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    }
+
+    /// Returns the name of the machine, as Go's `os.Hostname` does. A simulated process has a machine of its own, with the
+    /// same name. `localhost` if there is no name.
+    pub fn host_name(&self) -> String {
+        let name = match &self.world.mode {
+            Mode::System { .. } => std::fs::read_to_string(HOST_NAME).unwrap_or_default(),
+            Mode::Simulated { .. } => self.world.process.clone(),
+        };
+        let name = name.trim();
+        if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
     }
 
     pub fn is_simulated(&self) -> bool {

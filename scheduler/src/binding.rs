@@ -22,9 +22,7 @@ const MAX_NOTE_BYTES: usize = 1024;
 /// Returns the event of a bound pod.
 pub fn scheduled_event(pod: &PodInfo, node: &str) -> EventSpec {
     let message = format!("Successfully assigned {} to {node}", pod.key);
-    let mut event = EventSpec::new(&Regarding::of(&*pod.pod), EventType::Normal, "Scheduled", message);
-    event.action = "Binding".to_owned();
-    event
+    EventSpec::new(&Regarding::of(&*pod.pod), EventType::Normal, "Scheduled", message).action("Binding")
 }
 
 /// Returns the event of a pod that is skipped because it is being deleted.
@@ -57,9 +55,7 @@ pub fn failure_actions(
 }
 
 fn failed_scheduling(pod: &PodInfo, message: String) -> EventSpec {
-    let mut event = EventSpec::new(&Regarding::of(&*pod.pod), EventType::Warning, "FailedScheduling", message);
-    event.action = "Scheduling".to_owned();
-    event
+    EventSpec::new(&Regarding::of(&*pod.pod), EventType::Warning, "FailedScheduling", message).action("Scheduling")
 }
 
 /// Truncates a message that is too long for an event. It then ends in dots.
@@ -161,8 +157,9 @@ pub fn evict_victims(
         });
         let options = DeleteOptions::with_uid(victim.uid());
         let message = format!("Preempted by {by}");
-        let mut event = EventSpec::new(&Regarding::of(&*victim.pod), EventType::Normal, "Preempted", message);
-        event.action = "Preempting".to_owned();
+        let regarding = Regarding::of(&*victim.pod);
+        let event = EventSpec::new(&regarding, EventType::Normal, "Preempted", message).action("Preempting");
+        let event = EventSpec { related: Some(Regarding::of(&*preemptor.pod)), ..event };
         let actions = vec![
             patch_status(victim, json!({"conditions": [condition]})),
             Action::delete::<Pod>(victim.namespace(), victim.pod.name(), options),

@@ -143,7 +143,7 @@ pub fn registry(handle: &Handle<'_>, register: &Register) -> Registry {
             sources: dynamic_resources::Sources::new(informers, handle.features),
             random: env.random("scheduler/shares"),
             max_steps: dynamic_resources::MAX_STEPS,
-            writer: Some(dynamic_resources::Writer::new(client, Recorder::new(client, DEFAULT_SCHEDULER, ""))),
+            writer: Some(dynamic_resources::Writer::new(client, Recorder::of_series(client, DEFAULT_SCHEDULER))),
         },
         budgets: informers.of().lister(),
         random: env.random("scheduler/preemption"),
@@ -280,7 +280,7 @@ impl Scheduler {
         if let Some(known) = recorders.get(scheduler_name) {
             return known.clone();
         }
-        let new = Arc::new(Recorder::new(&self.client, scheduler_name, ""));
+        let new = Arc::new(Recorder::of_series(&self.client, scheduler_name));
         recorders.insert(scheduler_name.to_owned(), new.clone());
         new
     }

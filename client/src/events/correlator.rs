@@ -7,8 +7,6 @@ use super::fingerprint::Fingerprint;
 use super::lru::Lru;
 use crate::token_bucket::TokenBucket;
 use proto::kinds::jiff::{SignedDuration, Timestamp};
-use proto::kinds::metav1::Time;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// Most cached objects, reasons and messages.
@@ -45,9 +43,9 @@ struct Seen {
 #[derive(Debug)]
 pub(super) enum Correlated {
     Create(Occurrence),
-    /// Raise the count of an event that exists already, according to the cache.
-    Count(Occurrence, Value),
-    /// Drop the event, since it exceeds the rate limit.
+    /// Patch an event that exists already, according to the cache.
+    Repeat(Occurrence),
+    /// Write nothing: the event exceeds the rate limit, or is only counted.
     Skip,
 }
 
@@ -55,7 +53,7 @@ impl Correlated {
     /// Returns the event that is to be written.
     pub(super) fn event(&self) -> Option<&Occurrence> {
         match self {
-            Correlated::Create(event) | Correlated::Count(event, _) => Some(event),
+            Correlated::Create(event) | Correlated::Repeat(event) => Some(event),
             Correlated::Skip => None,
         }
     }
@@ -110,12 +108,7 @@ impl Correlator {
         event.count = if event.is_shared { 1 } else { seen.count };
         event.name = seen.name.clone();
         event.first_at = seen.first_at;
-        let patch = json!({
-            "count": event.count,
-            "lastTimestamp": Time(event.last_at),
-            "message": event.spec.message,
-        });
-        Correlated::Count(event, patch)
+        Correlated::Repeat(event)
     }
 }
 
@@ -136,13 +129,15 @@ fn source_key(event: &Occurrence) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{EventSpec, EventType, Regarding};
+    use crate::events::{EventSpec, EventType, Form, Regarding};
     use component_base::env::Env;
+    use serde_json::json;
     use std::time::Duration;
 
     fn event(env: &Env, object: &str, message: &str) -> Occurrence {
         let regarding = Regarding { name: object.into(), ..Regarding::default() };
         Occurrence {
+            form: Form::Counted,
             spec: EventSpec::new(&regarding, EventType::Normal, "Reason", message),
             component: "test".into(),
             host: "".into(),
@@ -161,9 +156,9 @@ mod tests {
         let mut correlator = Correlator::new();
         let Correlated::Create(first) = correlator.correlate(event(&env, "a", "m"), env.now()) else { panic!() };
         env.sleep(Duration::from_secs(5)).await;
-        let Correlated::Count(second, patch) = correlator.correlate(event(&env, "a", "m"), env.now()) else { panic!() };
+        let Correlated::Repeat(second) = correlator.correlate(event(&env, "a", "m"), env.now()) else { panic!() };
         assert_eq!((second.count, &second.name, second.first_at), (2, &first.name, first.first_at));
-        assert_eq!(patch, json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "m"}));
+        assert_eq!(second.patch(), json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "m"}));
         assert!(matches!(correlator.correlate(event(&env, "b", "m"), env.now()), Correlated::Create(_)));
     }
 
@@ -174,8 +169,8 @@ mod tests {
         let mut correlator = Correlator::new();
         let shared = || Occurrence { is_shared: true, ..event(&env, "a", "m") };
         assert!(matches!(correlator.correlate(shared(), env.now()), Correlated::Create(_)));
-        let Correlated::Count(second, patch) = correlator.correlate(shared(), env.now()) else { panic!() };
-        assert_eq!((second.count, &patch["count"]), (1, &json!(1)));
+        let Correlated::Repeat(second) = correlator.correlate(shared(), env.now()) else { panic!() };
+        assert_eq!((second.count, &second.patch()["count"]), (1, &json!(1)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -188,7 +183,7 @@ mod tests {
         }
         let Correlated::Create(tenth) = correlator.correlate(event(&env, "a", "m10"), env.now()) else { panic!() };
         assert_eq!(tenth.spec.message, "(combined from similar events): m10");
-        let Correlated::Count(next, _) = correlator.correlate(event(&env, "a", "m11"), env.now()) else { panic!() };
+        let Correlated::Repeat(next) = correlator.correlate(event(&env, "a", "m11"), env.now()) else { panic!() };
         assert_eq!((next.spec.message.as_str(), next.count), ("(combined from similar events): m11", 2));
         env.sleep(Duration::from_secs(601)).await;
         let Correlated::Create(later) = correlator.correlate(event(&env, "a", "m12"), env.now()) else { panic!() };

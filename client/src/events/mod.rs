@@ -1,11 +1,13 @@
 //! `Recorder`: records Events about objects, and writes them to the API in the background.
 //!
-//! Corresponds to k8s.io/client-go/tools/record.
+//! Corresponds to k8s.io/client-go/tools/record and, for `Recorder::of_series`, to tools/events.
 
 mod fingerprint;
 mod names;
+mod body;
 mod lru;
 mod correlator;
+mod series;
 mod writer;
 
 use crate::client::Client;
@@ -14,7 +16,6 @@ use names::Names;
 use parking_lot::Mutex;
 use proto::kinds::Kind;
 use proto::kinds::jiff::Timestamp;
-use proto::kinds::metav1::Time;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -100,6 +101,8 @@ pub struct EventSpec {
     pub message: String,
     /// Action that was taken; mostly empty.
     pub action: String,
+    /// A second object that the event is about. Only recorders of series write it.
+    pub related: Option<Regarding>,
 }
 
 impl EventSpec {
@@ -115,7 +118,13 @@ impl EventSpec {
             reason: reason.into(),
             message: message.into(),
             action: String::new(),
+            related: None,
         }
+    }
+
+    /// Sets the action that was taken.
+    pub fn action(self, action: &str) -> Self {
+        Self { action: action.to_owned(), ..self }
     }
 }
 
@@ -127,11 +136,22 @@ impl fmt::Display for EventSpec {
     }
 }
 
+/// How an event and its repeats are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// An Event of the core group, with a source and a count.
+    Counted,
+    /// An Event of `events.k8s.io/v1`. Its repeats are its series.
+    Series,
+}
+
 /// A recorded event, to be written to the API.
 #[derive(Clone, Debug)]
 struct Occurrence {
+    form: Form,
     spec: EventSpec,
     component: Arc<str>,
+    /// The reporting instance; in the core group also the host of the source.
     host: Arc<str>,
     /// The agent that writes the event, if not the recorder's own client.
     agent: Option<Arc<Agent>>,
@@ -149,64 +169,6 @@ impl Occurrence {
         let namespace = &self.spec.regarding.namespace;
         if namespace.is_empty() { "default" } else { namespace }
     }
-
-    /// Returns the Event as JSON.
-    fn to_json(&self) -> Vec<u8> {
-        let spec = &self.spec;
-        let body = Body {
-            api_version: "v1",
-            kind: "Event",
-            metadata: Metadata { name: &self.name, namespace: self.namespace() },
-            involved_object: &spec.regarding,
-            reason: &spec.reason,
-            message: &spec.message,
-            event_type: spec.event_type.as_str(),
-            count: self.count,
-            first_timestamp: Time(self.first_at),
-            last_timestamp: Time(self.last_at),
-            source: Source { component: &self.component, host: &self.host },
-            reporting_component: &self.component,
-            reporting_instance: &self.host,
-            action: &spec.action,
-        };
-        serde_json::to_vec(&body).expect("an event is plain data")
-    }
-}
-
-/// The fields of an Event in the API that this client sets. Events are written in great numbers, so they are written without
-/// a tree.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    metadata: Metadata<'a>,
-    involved_object: &'a Regarding,
-    reason: &'a str,
-    message: &'a str,
-    #[serde(rename = "type")]
-    event_type: &'a str,
-    count: u32,
-    first_timestamp: Time,
-    last_timestamp: Time,
-    source: Source<'a>,
-    reporting_component: &'a str,
-    reporting_instance: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    action: &'a str,
-}
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    name: &'a str,
-    namespace: &'a str,
-}
-
-#[derive(Serialize)]
-struct Source<'a> {
-    component: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    host: &'a str,
 }
 
 /// A simulated node agent, as which events are written.
@@ -232,6 +194,7 @@ impl Agent {
 #[derive(Clone)]
 pub struct Recorder {
     env: Env,
+    form: Form,
     names: Arc<Names>,
     component: Arc<str>,
     host: Arc<str>,
@@ -245,21 +208,32 @@ pub struct Recorder {
 impl Recorder {
     /// Makes a recorder; `host` is empty for all but node agents.
     pub fn new(client: &Client, component: &str, host: &str) -> Self {
-        Self::over(client, component, host, queue(client, component, QUEUE_LENGTH).into_iter().collect())
+        let queue = queue(client, component, QUEUE_LENGTH, Form::Counted);
+        Self::over(client, component, host, Form::Counted, queue.into_iter().collect())
+    }
+
+    /// Makes a recorder of Events of `events.k8s.io/v1`, as client-go's tools/events does: an event that repeats soon becomes
+    /// a series. The reporting instance is the controller on this host. Each event needs an action.
+    pub fn of_series(client: &Client, controller: &str) -> Self {
+        let instance = format!("{controller}-{}", client.env().host_name());
+        let queue = queue(client, controller, QUEUE_LENGTH, Form::Series);
+        Self::over(client, controller, &instance, Form::Series, queue.into_iter().collect())
     }
 
     /// Makes a recorder for a process that simulates many node agents: it has several queues, and each agent uses one of
     /// them, as `on_behalf_of` says.
     pub fn of_agents(client: &Client, component: &str, queues: usize, queue_length: usize) -> Self {
-        let all = (0..queues.max(1)).filter_map(|number| queue(client, &format!("{component}/{number}"), queue_length));
-        Self::over(client, component, "", all.collect())
+        let form = Form::Counted;
+        let one = |number| queue(client, &format!("{component}/{number}"), queue_length, form);
+        Self::over(client, component, "", form, (0..queues.max(1)).filter_map(one).collect())
     }
 
-    fn over(client: &Client, component: &str, host: &str, queues: Arc<[mpsc::Sender<Occurrence>]>) -> Self {
+    fn over(client: &Client, component: &str, host: &str, form: Form, queues: Arc<[mpsc::Sender<Occurrence>]>) -> Self {
         let env = client.env().clone();
         Self {
             names: Arc::new(Names::new(&env.random(&format!("client/events/{component}/{host}")))),
             env,
+            form,
             component: component.into(),
             host: host.into(),
             agent: None,
@@ -314,6 +288,7 @@ impl Recorder {
 
     fn record_as(&self, name: String, is_shared: bool, spec: EventSpec, at: Timestamp) {
         let occurrence = Occurrence {
+            form: self.form,
             name,
             is_shared,
             spec,
@@ -346,11 +321,11 @@ impl Recorder {
 }
 
 /// Starts a task that writes events, and returns its queue, unless the client forgets them. `name` tells its random numbers from those of others.
-fn queue(client: &Client, name: &str, length: usize) -> Option<mpsc::Sender<Occurrence>> {
+fn queue(client: &Client, name: &str, length: usize, form: Form) -> Option<mpsc::Sender<Occurrence>> {
     if client.forgets_events() {
         return None;
     }
     let (queue, waiting) = mpsc::channel(length.max(1));
-    client.env().spawn(writer::write_all(client.clone(), name.to_owned(), waiting));
+    client.env().spawn(writer::write_all(client.clone(), name.to_owned(), form, waiting));
     Some(queue)
 }

@@ -43,7 +43,14 @@ pub(super) fn shared(spec: &EventSpec) -> String {
     name(&spec.regarding.name, says.short())
 }
 
-fn name(object: &str, number: u64) -> String {
+/// Returns the number that ends the name of an event.
+pub(super) fn number(name: &str) -> u64 {
+    let digits = name.rsplit('.').next().unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or_default()
+}
+
+/// Returns the name of an event about the object.
+pub(super) fn name(object: &str, number: u64) -> String {
     // Valid names are ASCII; the server refuses others.
     let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
     format!("{object}.{number:016x}")
@@ -65,6 +72,7 @@ mod tests {
         assert!(names.is_sorted() && names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
         assert!(!names.contains(&other.next("web", now)));
         assert_eq!(names[0].len(), "web.".len() + DIGITS);
+        assert_eq!(name("web", number(&names[0])), names[0]);
         assert_eq!(one.next(&"x".repeat(300), now).len(), LONGEST);
     }
 

@@ -3,16 +3,19 @@
 //!
 //! Corresponds to recordToSink of k8s.io/client-go/tools/record/event.go and of tools/events/event_broadcaster.go.
 
-use super::Occurrence;
 use super::correlator::{Correlated, Correlator};
+use super::series::SeriesKeeper;
+use super::{Form, Occurrence};
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::{Patch, PatchOptions};
 use component_base::rng::Random;
 use futures::future::join_all;
 use proto::gvk::Gvr;
+use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Number of tries and pause between them, as in client-go.
 const MAX_TRIES: u32 = 12;
@@ -22,13 +25,52 @@ const MAX_AT_ONCE: usize = 16;
 /// Time to write the queued events at shutdown; the rest is dropped.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
-pub(super) async fn write_all(client: Client, component: String, mut waiting: mpsc::Receiver<Occurrence>) {
+/// The events that this task has seen, by which it recognises repeats.
+enum Seen {
+    Counted(Correlator),
+    Series(SeriesKeeper),
+}
+
+impl Seen {
+    fn new(form: Form, now: Instant) -> Self {
+        match form {
+            Form::Counted => Seen::Counted(Correlator::new()),
+            Form::Series => Seen::Series(SeriesKeeper::new(now)),
+        }
+    }
+
+    fn correlate(&mut self, event: Occurrence, now: Instant) -> Correlated {
+        match self {
+            Seen::Counted(correlator) => correlator.correlate(event, now),
+            Seen::Series(keeper) => keeper.correlate(event),
+        }
+    }
+
+    /// Returns when to call `due`, if ever.
+    fn next_due(&self) -> Option<Instant> {
+        match self {
+            Seen::Counted(_) => None,
+            Seen::Series(keeper) => keeper.next_due(),
+        }
+    }
+
+    /// Returns the writes whose time has come.
+    fn due(&mut self, now: Instant, wall: Timestamp) -> Vec<Correlated> {
+        match self {
+            Seen::Series(keeper) if keeper.next_due().is_some_and(|due| due <= now) => keeper.due(now, wall),
+            _ => Vec::new(),
+        }
+    }
+}
+
+pub(super) async fn write_all(client: Client, component: String, form: Form, mut waiting: mpsc::Receiver<Occurrence>) {
     let env = client.env().clone();
     let random = env.random(&format!("client/events/{component}/retry"));
-    let mut correlator = Correlator::new();
+    let mut seen = Seen::new(form, env.now());
     // Events of agents that were cut off while they were written.
     let mut postponed = Vec::new();
     loop {
+        let next_due = seen.next_due();
         let next = tokio::select! {
             biased;
             () = env.shutdown().cancelled() => break,
@@ -37,14 +79,16 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
                 None => return,
             },
             () = env.sleep(RETRY_PAUSE), if !postponed.is_empty() => None,
+            () = env.sleep_until(next_due.unwrap_or_else(|| env.now())), if next_due.is_some() => None,
         };
         let mut due = std::mem::take(&mut postponed);
+        due.extend(seen.due(env.now(), env.wall()));
         let more = std::iter::from_fn(|| waiting.try_recv().ok());
         for event in next.into_iter().chain(more).take(MAX_AT_ONCE) {
             match event.agent.clone().filter(|agent| agent.client.is_cut_off()) {
                 // It waits for its own agent alone, and not the events of others for it.
                 Some(agent) => agent.hold(event),
-                None => due.push(correlator.correlate(event, env.now())),
+                None => due.push(seen.correlate(event, env.now())),
             }
         }
         for group in groups(due) {
@@ -63,7 +107,7 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     let rest = async {
         while let Some(event) = waiting.recv().await {
             // One try only, since the server may be shutting down too.
-            let _ = write(&client, &correlator.correlate(event, env.now())).await;
+            let _ = write(&client, &seen.correlate(event, env.now())).await;
         }
     };
     if env.timeout(SHUTDOWN_LIMIT, rest).await.is_err() {
@@ -127,22 +171,21 @@ fn is_final(error: &Error) -> bool {
 }
 
 async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
-    let gvr = Gvr::new("", "v1", "events");
-    match correlated {
-        Correlated::Skip => Ok(()),
-        Correlated::Create(event) => {
-            writer_of(client, event).dynamic(&gvr, event.namespace()).create_unread(event.to_json()).await
-        }
-        Correlated::Count(event, patch) => {
-            let api = writer_of(client, event).dynamic(&gvr, event.namespace());
-            let patch = Patch::Strategic(patch.clone());
-            match api.patch(&event.name, &patch, &PatchOptions::default()).await {
-                // The event has expired, so it is created again with its present count.
-                Err(error) if error.is_not_found() => api.create_unread(event.to_json()).await,
-                other => other.map(drop),
-            }
+    let Some(event) = correlated.event() else { return Ok(()) };
+    let group = match event.form {
+        Form::Counted => "",
+        Form::Series => "events.k8s.io",
+    };
+    let api = writer_of(client, event).dynamic(&Gvr::new(group, "v1", "events"), event.namespace());
+    if matches!(correlated, Correlated::Repeat(_)) {
+        let patch = Patch::Strategic(event.patch());
+        match api.patch(&event.name, &patch, &PatchOptions::default()).await {
+            // The event has expired, so it is created again with its present count.
+            Err(error) if error.is_not_found() => {}
+            other => return other.map(drop),
         }
     }
+    api.create_unread(event.to_json()).await
 }
 
 fn writer_of<'a>(client: &'a Client, event: &'a Occurrence) -> &'a Client {
@@ -152,7 +195,7 @@ fn writer_of<'a>(client: &'a Client, event: &'a Occurrence) -> &'a Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{EventSpec, EventType, Regarding};
+    use crate::events::{EventSpec, EventType, Form, Regarding};
     use component_base::env::Env;
 
     #[tokio::test(start_paused = true)]
@@ -162,6 +205,7 @@ mod tests {
         let mut correlate = |name: &str, message: usize| {
             let regarding = Regarding { name: name.to_owned(), ..Regarding::default() };
             let event = Occurrence {
+                form: Form::Counted,
                 spec: EventSpec::new(&regarding, EventType::Normal, "Reason", message.to_string()),
                 component: "test".into(),
                 host: "".into(),

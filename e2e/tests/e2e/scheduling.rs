@@ -61,6 +61,10 @@ fn taints_keep_pods_away(kubectl: &Kubectl, node: &str) {
     create(kubectl, "kept-away", &json!({"nodeSelector": on(node)}));
     let why = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.";
     recorded(kubectl, "kept-away", "FailedScheduling", why);
+    // The scheduler writes it through the newer group.
+    let newer = "get events.v1.events.k8s.io --field-selector=regarding.name=kept-away,reason=FailedScheduling";
+    let form = kubectl.ok(&format!("{newer} -o jsonpath={{.items[0].reportingController}}/{{.items[0].action}}"));
+    assert_eq!(form, "default-scheduler/Scheduling");
     let toleration = json!({"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"});
     create(kubectl, "tolerant", &json!({"nodeSelector": on(node), "tolerations": [toleration]}));
     assert_eq!(runs_on(kubectl, "tolerant"), node);

@@ -196,9 +196,8 @@ async fn wait(
 ) -> Result<(), String> {
     let message = format!("waiting for binding conditions for device on node {node}");
     let regarding = Regarding::of(&*pod.pod);
-    let mut event = EventSpec::new(&regarding, EventType::Normal, "BindingConditionsPending", message);
-    event.action = "Scheduling".to_owned();
-    writer.recorder.record(event);
+    let event = EventSpec::new(&regarding, EventType::Normal, "BindingConditionsPending", message);
+    writer.recorder.record(event.action("Scheduling"));
     let ready = async {
         while !are_ready(writer, tracked, claims)? {
             writer.env.sleep(PERIOD).await;
