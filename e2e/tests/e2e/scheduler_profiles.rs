@@ -8,7 +8,7 @@ use e2e::store::Store;
 use e2e::wait;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Writes a configuration: `default-scheduler` spreads pods over the nodes, `packer` has this strategy, and `scripted` has the
 /// script beside the file.
@@ -64,11 +64,15 @@ fn node_of(kubectl: &Kubectl, name: &str, scheduler: &str) -> String {
     node
 }
 
-/// Returns what `orrery explain` prints about the cluster in this directory.
-fn explain(directory: &Path, line: &str) -> String {
+fn try_explain(directory: &Path, line: &str) -> Output {
     let mut command = Command::new(program());
     command.arg("explain").args(line.split(' ')).arg("--data-dir").arg(directory);
-    let output = command.output().unwrap();
+    command.output().unwrap()
+}
+
+/// Returns what `orrery explain` prints about the cluster in this directory.
+fn explain(directory: &Path, line: &str) -> String {
+    let output = try_explain(directory, line);
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -95,6 +99,22 @@ fn check_explanation(directory: &Path, full: &str, empty: &str) {
     assert!(explain(directory, "attempts").contains("default/spread  attempt 1: "));
 }
 
+/// A pod with a gate is not tried. Its explanation says what it waits for.
+fn check_held_pod(kubectl: &Kubectl, directory: &Path) {
+    create(kubectl, "gated", &json!({"schedulingGates": [{"name": "example.com/quota"}]}));
+    let mut text = String::new();
+    wait::until("the scheduler holds the pod", || {
+        text = String::from_utf8(try_explain(directory, "pod gated").stdout).unwrap();
+        text.contains("held before the queue")
+    });
+    for expected in [
+        "SchedulingGates: waiting for scheduling gates: [example.com/quota]",
+        "an update of the pod that removes the scheduling gate example.com/quota",
+    ] {
+        assert!(text.contains(expected), "{expected} in:\n{text}");
+    }
+}
+
 #[test]
 fn several_profiles_a_changed_file_and_a_changed_script() {
     let directory = tempfile::tempdir().unwrap();
@@ -112,6 +132,7 @@ fn several_profiles_a_changed_file_and_a_changed_script() {
     assert_eq!(node_of(&kubectl, "spread", "default-scheduler"), empty);
     assert_eq!(node_of(&kubectl, "packed-again", "packer"), full);
     check_explanation(&cluster.data_dir, full, empty);
+    check_held_pod(&kubectl, &cluster.data_dir);
 
     let scheduler = cluster.component("scheduler").unwrap();
     std::fs::write(&file, "profiles: []").unwrap();

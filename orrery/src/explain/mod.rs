@@ -1,9 +1,11 @@
 //! `orrery explain`: tells why the scheduler put a pod on its node, or on none.
 //!
 //! The scheduler keeps its last attempts (`--explain-attempts`), and explains them at its own port
-//! (`scheduler/src/operations/pages.rs`). [`page`] prints an explanation.
+//! (`scheduler/src/operations/pages.rs`). [`page`] prints an explanation. For a pod that PreEnqueue holds there is no attempt:
+//! [`held`] prints what it waits for.
 
 pub mod page;
+pub mod held;
 
 use crate::place::Place;
 use crate::up::record::Record;
@@ -14,7 +16,8 @@ use component_base::env::Env;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use http::Method;
 use page::{Paint, View};
-use scheduler_explanation::document::{AttemptList, Explanation, Summary};
+use scheduler_explanation::document::{AttemptList, Explanation, HeldList, Summary};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -174,6 +177,10 @@ async fn explain_pod(options: PodOptions, env: &Env) -> Result<(), ExplainError>
     let PodOptions { pod, namespace, attempt, node, what_if, verify, output, target } = options;
     let pod = if pod.contains('/') { pod } else { format!("{namespace}/{pod}") };
     let scheduler = target.connect(env)?;
+    let asks_for_attempt = attempt.is_some() || node.is_some() || verify || !what_if.is_empty();
+    if !asks_for_attempt && explain_held(&scheduler, &pod, output).await? {
+        return Ok(());
+    }
     let attempts: AttemptList = get(&scheduler, "/explain".to_owned()).await?;
     let id = choose(&pod, attempt, &attempts.items)?;
     let mut path = request::Target::new("/explain".to_owned()).segment(&id.to_string());
@@ -186,7 +193,7 @@ async fn explain_pod(options: PodOptions, env: &Env) -> Result<(), ExplainError>
         }
     }
     match output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&explanation).map_err(ExplainError::Answer)?),
+        Output::Json => print_json(&explanation)?,
         Output::Table => {
             let view = View { paint: Paint { on: is_coloured() }, one_node: node.is_some() };
             print!("{}", page::of(&explanation, &view));
@@ -196,6 +203,23 @@ async fn explain_pod(options: PodOptions, env: &Env) -> Result<(), ExplainError>
         0 => Ok(()),
         differences => Err(ExplainError::Disagrees(differences)),
     }
+}
+
+/// Prints what a pod waits for that PreEnqueue holds. Returns false for any other pod.
+async fn explain_held(scheduler: &Client, pod: &str, output: Output) -> Result<bool, ExplainError> {
+    let path = request::Target::new("/explain-held".to_owned()).query("pod", pod);
+    let held: HeldList = get(scheduler, path.into_string()).await?;
+    let Some(held) = held.items.first() else { return Ok(false) };
+    match output {
+        Output::Json => print_json(held)?,
+        Output::Table => print!("{}", held::of(held, Paint { on: is_coloured() })),
+    }
+    Ok(true)
+}
+
+fn print_json(document: &impl Serialize) -> Result<(), ExplainError> {
+    println!("{}", serde_json::to_string_pretty(document).map_err(ExplainError::Answer)?);
+    Ok(())
 }
 
 /// Returns true for a terminal, unless the user wants no colours. See no-color.org.

@@ -28,7 +28,7 @@ impl Paint {
         self.paint("32", text)
     }
 
-    fn bad(self, text: &str) -> String {
+    pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
 
@@ -36,7 +36,7 @@ impl Paint {
         self.paint("2", text)
     }
 
-    fn title(self, text: &str) -> String {
+    pub fn title(self, text: &str) -> String {
         self.paint("1", text)
     }
 }
@@ -96,7 +96,7 @@ fn queue(page: &mut String, explanation: &Explanation, paint: Paint) {
     }
 }
 
-fn duration(us: u64) -> String {
+pub fn duration(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
         1_000..1_000_000 => format!("{}.{} ms", us / 1_000, us % 1_000 / 100),

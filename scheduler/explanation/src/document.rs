@@ -30,6 +30,32 @@ pub struct AttemptList {
     pub items: Vec<Summary>,
 }
 
+/// A pod that a PreEnqueue plugin keeps out of the queue. No cycle runs for it, so there is no attempt to explain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Held {
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    pub uid: String,
+    /// The scheduler name of the profile.
+    pub profile: String,
+    pub since: String,
+    /// Milliseconds since then.
+    pub for_ms: u64,
+    /// The plugin that holds it; empty if none does any more, and the event that tells it is still to come.
+    pub plugin: String,
+    pub reasons: Vec<String>,
+    /// What could let the pod in.
+    pub waits_for: Vec<String>,
+    /// Number of attempts before.
+    pub attempts: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeldList {
+    pub items: Vec<Held>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Explanation {

@@ -107,6 +107,11 @@ pub trait Plugin: Send + Sync {
 /// Rejects pods that must not enter the active queue.
 pub trait PreEnqueue: Plugin {
     fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection>;
+
+    /// Returns what could let in a pod that the plugin rejects now, in words for an explanation.
+    fn waits_for(&self, _pod: &PodInfo) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The result of a PreFilter plugin.

@@ -62,6 +62,19 @@ impl PreEnqueue for GangScheduling {
         }
         Ok(())
     }
+
+    fn waits_for(&self, pod: &PodInfo) -> Vec<String> {
+        let Some((key, state)) = self.state_of(pod) else { return Vec::new() };
+        match (&state.object, state.min_count()) {
+            (None, _) => vec![format!("the creation of the PodGroup {key}")],
+            (Some(_), Some(min_count)) if state.all < min_count => {
+                let (missing, all) = (min_count - state.all, state.all);
+                let pods = if missing == 1 { "1 more pod".to_owned() } else { format!("{missing} more pods") };
+                vec![format!("{pods} of the PodGroup {key}, which has {all} of {min_count}")]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Permit for GangScheduling {
@@ -131,10 +144,13 @@ mod tests {
         plugin.groups.set_pod(&a);
         assert_eq!(queued(&plugin, &alone), "");
         assert_eq!(queued(&plugin, &a), r#"waiting for pod's pod group "g" to appear in scheduling queue"#);
+        assert_eq!(plugin.waits_for(&a), ["the creation of the PodGroup shop/g"]);
         plugin.groups.set_object(gang("g", 2));
+        assert_eq!(plugin.waits_for(&a), ["1 more pod of the PodGroup shop/g, which has 1 of 2"]);
         assert_eq!(queued(&plugin, &a), "waiting for minCount pods from a gang to appear in scheduling queue");
         plugin.groups.set_pod(&b);
         assert_eq!((queued(&plugin, &a), queued(&plugin, &b)), (String::new(), String::new()));
+        assert_eq!(plugin.waits_for(&a), [""; 0]);
         plugin.groups.remove_pod(&b);
         assert_eq!(queued(&plugin, &a), "waiting for minCount pods from a gang to appear in scheduling queue");
         // The basic policy waits for nobody.

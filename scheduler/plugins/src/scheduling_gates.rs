@@ -27,4 +27,9 @@ impl PreEnqueue for SchedulingGates {
         }
         Err(Rejection::unresolvable(NAME, format!("waiting for scheduling gates: [{}]", gates.join(" "))))
     }
+
+    fn waits_for(&self, pod: &PodInfo) -> Vec<String> {
+        let gates = pod.spec().scheduling_gates.iter().flatten();
+        gates.map(|gate| format!("an update of the pod that removes the scheduling gate {}", gate.name)).collect()
+    }
 }

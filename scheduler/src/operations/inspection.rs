@@ -3,14 +3,19 @@
 use super::comparison::{Comparison, Known};
 use super::dump::{self, NodeDump, QueueDump};
 use super::state_metrics;
+use crate::queue::SchedulingQueue;
+use crate::queue::held::HeldPod;
 use crate::scheduler::{Scheduler, node_name};
 use component_base::env::Env;
 use component_base::lifecycle::SignalListener;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
+use proto::kinds::jiff::Timestamp;
+use scheduler_explanation::document::{Held, HeldList};
 use scheduler_explanation::{Attempts, Limits, Recorder, recorder};
 use std::sync::{Arc, Weak};
+use tokio::time::Instant;
 
 pub struct Inspection {
     /// Dangling while another instance leads.
@@ -57,6 +62,18 @@ impl Inspection {
         self.of_scheduler(|scheduler| scheduler.queue.with(|queue, _| dump::queue(queue)))
     }
 
+    /// Returns the pods that PreEnqueue holds, or the one with this key.
+    pub fn held(&self, key: &str) -> Option<HeldList> {
+        self.of_scheduler(|scheduler| {
+            let wall = scheduler.env().wall();
+            let held = |queue: &mut SchedulingQueue, now: Instant| {
+                let wanted = queue.held().filter(|held| key.is_empty() || held.queued.info.key == key);
+                wanted.map(|held| document(&held, now, wall)).collect()
+            };
+            HeldList { items: scheduler.queue.with(held) }
+        })
+    }
+
     pub fn pods(&self) -> Option<Vec<Arc<Pod>>> {
         self.of_scheduler(|scheduler| scheduler.pods.list())
     }
@@ -86,6 +103,22 @@ impl Inspection {
         while signals.next(&env).await {
             self.log();
         }
+    }
+}
+
+fn document(held: &HeldPod<'_>, now: Instant, wall: Timestamp) -> Held {
+    let (queued, waited) = (held.queued, now.saturating_duration_since(held.since));
+    let rejection = held.rejection.as_ref();
+    Held {
+        pod: queued.info.key.clone(),
+        uid: queued.info.uid().to_owned(),
+        profile: held.profile.to_owned(),
+        since: (wall - waited).to_string(),
+        for_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+        plugin: rejection.map(|rejection| rejection.plugin.to_owned()).unwrap_or_default(),
+        reasons: rejection.iter().flat_map(|it| &it.reasons).map(|reason| reason.to_string()).collect(),
+        waits_for: held.waits_for.clone(),
+        attempts: queued.attempts,
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! /explain                      the attempts that are kept; ?pod=NAMESPACE/NAME
 //! /explain/ID                   one of them; ?what-if=CHANGES&verify=true
+//! /explain-held                 the pods that PreEnqueue holds, for which there is no attempt; ?pod=NAMESPACE/NAME
 //! /explain-rows?format=csv      every plugin's word on every node, also jsonl and parquet; ?pod=, ?id=
 //! /debug/cache, /debug/queue, /debug/comparison
 //! /metrics/resources
@@ -40,6 +41,7 @@ pub fn router(inspection: Arc<Inspection>, env: Env) -> Router {
     Router::new()
         .route("/explain", get(list))
         .route("/explain/{id}", get(one))
+        .route("/explain-held", get(held))
         .route("/explain-rows", get(export))
         .route("/debug/cache", get(cache))
         .route("/debug/queue", get(queue))
@@ -116,6 +118,10 @@ async fn cache(State(seen): Shared) -> Response<Body> {
 
 async fn queue(State(seen): Shared) -> Response<Body> {
     shown(seen.queue())
+}
+
+async fn held(State(seen): Shared, Query(asked): Query<Parameters>) -> Response<Body> {
+    shown(seen.held(&asked.pod))
 }
 
 async fn comparison(State(seen): Shared) -> Response<Body> {

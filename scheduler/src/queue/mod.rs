@@ -17,15 +17,15 @@ pub mod history;
 mod order;
 mod sorted_pods;
 pub mod preempting;
+pub mod held;
 pub mod shared;
 
 use crate::metrics::queue::QueueMetrics;
 use history::Trail;
 use order::Order;
-use preempting::PREEMPTION;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::rejection::code;
-use scheduling_framework::{ClusterEvent, Nominated, Profiles, QueuedPodInfo, Rejection};
+use scheduling_framework::{ClusterEvent, Nominated, Profiles, QueuedPodInfo};
 use sorted_pods::SortedPods;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,9 +36,6 @@ use tokio::time::Instant;
 const BACK_OFF_WINDOW_S: u64 = 1;
 /// Time after which an unschedulable pod is tried again without an event, because queueing hints may be wrong.
 const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_secs(300);
-
-/// Why a preemptor is not active.
-const HELD: &str = "waiting for the preemption for this pod to be finished";
 
 /// A pod in the queue, with its history.
 #[derive(Clone, Debug)]
@@ -57,6 +54,8 @@ pub struct QueuedPod {
     pub was_flushed: bool,
     /// Plugins that rejected the pod in its last cycle; empty after an error.
     pub rejected_by: BTreeSet<&'static str>,
+    /// Time since which PreEnqueue holds the pod.
+    held_since: Option<Instant>,
     /// The event that causes the next move.
     event: &'static str,
     /// The moves since the last attempt.
@@ -75,6 +74,7 @@ impl QueuedPod {
             first_attempt: None,
             was_flushed: false,
             rejected_by: BTreeSet::new(),
+            held_since: None,
             event: history::POD_ADDED,
             trail: Trail::default(),
         }
@@ -243,7 +243,7 @@ impl SchedulingQueue {
     pub fn pop_specific(&mut self, uid: &str, now: Instant) -> Option<QueuedPod> {
         let (queued, _) = self.pods.get(uid)?;
         let profile = self.profiles.of(&queued.info.pod)?;
-        let is_held = self.is_preempting(&queued.info) || profile.run_pre_enqueue(&queued.info).is_err();
+        let is_held = self.judge(profile, &queued.info).is_err();
         if is_held || self.in_flight.contains_key(uid) {
             return None;
         }
@@ -421,14 +421,15 @@ impl SchedulingQueue {
     fn run_pre_enqueue(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
         let profile = self.profiles.of(&queued.info.pod)?;
         let began = self.metrics.as_ref().map(QueueMetrics::now);
-        let judged = match self.is_preempting(&queued.info) {
-            true => Err(Rejection::unresolvable(PREEMPTION, HELD)),
-            false => profile.run_pre_enqueue(&queued.info),
-        };
+        let judged = self.judge(profile, &queued.info);
         if let (Some(metrics), Some(began)) = (&self.metrics, began) {
             metrics.pre_enqueued(&profile.scheduler_name, code(&judged), began);
         }
-        let Err(rejection) = judged else { return Some(queued) };
+        let Err(rejection) = judged else {
+            queued.held_since = None;
+            return Some(queued);
+        };
+        queued.held_since.get_or_insert(self.present);
         queued.rejected_by.insert(rejection.plugin);
         let position = QueuePosition::Gated(self.next_arrival());
         self.put(queued, position);

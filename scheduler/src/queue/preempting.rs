@@ -50,6 +50,12 @@ impl SchedulingQueue {
                 || pod.pod_group_key().is_some_and(|key| self.preempting.contains_key(&key)))
     }
 
+    /// Returns the uid of the last victim of the pod or its group, if all others are gone.
+    pub(super) fn last_victim(&self, pod: &PodInfo) -> Option<&str> {
+        let of_group = || pod.pod_group_key().and_then(|key| self.preempting.get(&key));
+        self.preempting.get(pod.uid()).or_else(of_group)?.as_deref()
+    }
+
     /// Ends the hold of preemptors that wait for no other victim than this one.
     pub(super) fn end_preemptions_by(&mut self, event: &ClusterEvent) {
         if let ClusterEvent::AssignedPodDeleted(victim) = event {

@@ -183,6 +183,44 @@ async fn a_pod_is_gated_until_the_last_gate_is_removed() {
     assert_eq!(test.name(3), "web");
 }
 
+/// Returns what is said of each pod that is held: its name, since when, by which plugin and why, and what it waits for.
+fn held(test: &TestQueue) -> Vec<String> {
+    let line = |held: held::HeldPod<'_>| {
+        let (name, since) = (held.queued.info.pod.name(), (held.since - test.start).as_secs());
+        let why = held.rejection.map_or("nothing".to_owned(), |it| format!("{}: {}", it.plugin, it.reasons.join(", ")));
+        format!("{name} since {since} s by {why}; {}", held.waits_for.join("; "))
+    };
+    test.queue.held().map(line).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_pod_says_who_holds_it_since_when_and_what_it_waits_for() {
+    let mut test = TestQueue::new();
+    let at = test.at(7);
+    test.queue.present = at;
+    let gated = info(pod("gated", "1", json!({"schedulingGates": [{"name": "a"}, {"name": "b"}]})));
+    test.queue.add(gated, at);
+    test.add("vip", 9, 7);
+    let queued = test.pop(7).unwrap();
+    // Its victims are evicted, and an event would have woken it.
+    test.queue.begin_preemption("vip");
+    test.queue.present = test.at(9);
+    test.fail(queued, FIT, 9);
+    test.event(new_node(), 30);
+    let by_gates = "gated since 7 s by SchedulingGates: waiting for scheduling gates: [a b]; an update of the pod that \
+                    removes the scheduling gate a; an update of the pod that removes the scheduling gate b";
+    let by_preemption = "vip since 9 s by DefaultPreemption: waiting for the preemption for this pod to be finished; ";
+    assert_eq!(
+        held(&test),
+        [by_gates.to_owned(), by_preemption.to_owned() + "the end of the requests that evict its victims"]
+    );
+    test.queue.await_last_victim("vip", "u-1");
+    assert!(held(&test)[1].ends_with("the deletion of its last victim, the pod with the uid u-1"));
+    let at = test.at(31);
+    test.queue.end_preemption("vip", at);
+    assert_eq!(held(&test), [by_gates]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn removed_pods_do_not_come_back() {
     let mut test = TestQueue::new();

@@ -492,6 +492,7 @@ async fn pages_explain_attempts_or_say_why_not() {
         ("/explain-rows?format=csv", ",n2,true,true,true,Score,Recording,,,1,1,1"),
         ("/explain-rows?format=jsonl&id=1", r#""point":"Filter","plugin":"Recording""#),
         ("/explain-rows?format=csv&id=2", "200 id,at,pod,"),
+        ("/explain-held", r#"200 {"items":[]}"#),
         ("/explain-rows?format=xml", "400 format=xml: want csv, jsonl or parquet"),
         ("/debug/cache", r#"200 {"nodes":[{"name":"n1","deleted":false,"#),
         ("/debug/queue", r#"200 {"summary":"activeQ:0; backoffQ:0; unschedulablePods:0","pods":[]}"#),
@@ -505,6 +506,17 @@ async fn pages_explain_attempts_or_say_why_not() {
     let request = http::Request::get("/explain").body(axum::body::Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(nothing, request).await.unwrap();
     assert_eq!(answer.status(), 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_pre_enqueue_holds_is_explained_without_an_attempt() {
+    let running = Running::start("PreEnqueue", pod("default-scheduler")).await;
+    running.env.sleep(Duration::from_secs(60)).await;
+    let held = running.inspection.held("shop/web").unwrap().items;
+    let [held] = &held[..] else { panic!("one pod is held: {held:?}") };
+    assert_eq!((held.plugin.as_str(), held.attempts), (NAME, 0));
+    assert!(held.since.starts_with("2026-01-01T00:00:") && held.for_ms >= 60_000, "{held:?}");
+    assert_eq!(running.inspection.held("shop/db").unwrap().items, []);
 }
 
 /// Starts a scheduler with an extender that has these verbs and answers.

@@ -211,6 +211,10 @@ impl PreEnqueue for DynamicResources {
     fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
         pod_claims::named(&self.sources.claims, &pod.pod).map(drop).map_err(Self::rejection)
     }
+
+    fn waits_for(&self, pod: &PodInfo) -> Vec<String> {
+        pod_claims::missing(&self.sources.claims, &pod.pod)
+    }
 }
 
 impl PreFilter for DynamicResources {

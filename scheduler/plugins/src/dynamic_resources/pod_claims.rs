@@ -137,6 +137,32 @@ pub fn named(tracked: &TrackedClaims, pod: &Pod) -> Result<Vec<Arc<ResourceClaim
     Ok(claims)
 }
 
+/// Returns, for each claim of a pod that it cannot use, what would give it one.
+pub fn missing(tracked: &TrackedClaims, pod: &Pod) -> Vec<String> {
+    let missing = |entry| {
+        let (name, is_own) = match claim_name(pod, entry) {
+            ClaimName::Shared(name) => (name, false),
+            ClaimName::Own(name) => (name, true),
+            ClaimName::NotNeeded => return None,
+            ClaimName::NotMade => {
+                return Some("the creation of its ResourceClaim by the resourceclaim-controller".to_owned());
+            }
+        };
+        let key = client::cached::key(pod.namespace(), name);
+        match tracked.get(pod.namespace(), name) {
+            None => Some(format!("the creation of the ResourceClaim {key}")),
+            Some(claim) if claim.is_deleting() => {
+                Some(format!("the deletion of the ResourceClaim {key}, and then another one of this name"))
+            }
+            Some(claim) if is_own && !is_for_pod(&claim, pod) => {
+                Some(format!("another ResourceClaim {key}, which is the pod's own"))
+            }
+            Some(_) => None,
+        }
+    };
+    entries(pod).filter_map(missing).collect()
+}
+
 /// Reads the claims of a pod for a cycle, and the classes of those that are pending. The reason is for all nodes.
 pub fn read(
     tracked: &TrackedClaims,
