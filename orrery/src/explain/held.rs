@@ -1,6 +1,6 @@
 //! Prints why a pod waits outside the queue, where no attempt is made.
 
-use super::page::{Paint, duration};
+use super::text::{Paint, duration};
 use scheduler_explanation::document::Held;
 use std::fmt::Write;
 

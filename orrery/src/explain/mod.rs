@@ -4,8 +4,10 @@
 //! (`scheduler/src/operations/pages.rs`). [`page`] prints an explanation. For a pod that PreEnqueue holds there is no attempt:
 //! [`held`] prints what it waits for.
 
+mod text;
+mod group;
 pub mod page;
-pub mod held;
+mod held;
 
 use crate::place::Place;
 use crate::up::record::Record;
@@ -15,13 +17,14 @@ use client::{Client, Error};
 use component_base::env::Env;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use http::Method;
-use page::{Paint, View};
+use page::View;
 use scheduler_explanation::document::{AttemptList, Explanation, HeldList, Summary};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use text::Paint;
 
 /// Options of `orrery explain`.
 #[derive(Args, Clone, Debug)]

@@ -1,45 +1,17 @@
 //! Prints an explanation: the questions that the scheduler asks, in order, and the answers.
 
+use super::group;
+use super::text::{MAX_LINES, Paint, count, duration, section, shortened};
 use scheduler_explanation::document::{
     Choice, Explanation, FilterVerdict, NodeVerdict, PreemptionCandidate, Verification,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most nodes with a line of their own.
-const MAX_NODES: usize = 20;
 /// Most nodes with a column of scores: those with the highest totals.
 const MAX_SCORED: usize = 5;
 /// Most characters of a line with names.
 const MAX_LINE_CHARS: usize = 110;
-
-/// Colours for a terminal.
-#[derive(Clone, Copy, Debug)]
-pub struct Paint {
-    pub on: bool,
-}
-
-impl Paint {
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    fn good(self, text: &str) -> String {
-        self.paint("32", text)
-    }
-
-    pub fn bad(self, text: &str) -> String {
-        self.paint("31", text)
-    }
-
-    fn faint(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    pub fn title(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-}
 
 /// How an explanation is shown.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +30,9 @@ pub fn of(explanation: &Explanation, view: &View) -> String {
     filters(&mut page, explanation, view);
     scores(&mut page, explanation, view.paint);
     preemption(&mut page, explanation, view.paint);
+    if let Some(of_group) = &explanation.group_preemption {
+        group::preemption(&mut page, of_group, view.paint);
+    }
     result(&mut page, explanation, view.paint);
     page
 }
@@ -74,14 +49,6 @@ fn head(page: &mut String, explanation: &Explanation, paint: Paint) {
     }
 }
 
-fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
-fn section(page: &mut String, paint: Paint, title: &str) {
-    let _ = writeln!(page, "\n{}", paint.title(title));
-}
-
 fn queue(page: &mut String, explanation: &Explanation, paint: Paint) {
     if explanation.queue.is_empty() {
         return;
@@ -93,14 +60,6 @@ fn queue(page: &mut String, explanation: &Explanation, paint: Paint) {
     for moved in &explanation.queue {
         let before = duration(moved.before_ms.saturating_mul(1000));
         let _ = writeln!(page, "  {before:>10} before: {} because of {}", moved.queue, moved.event);
-    }
-}
-
-pub fn duration(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{}.{} ms", us / 1_000, us % 1_000 / 100),
-        _ => format!("{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
     }
 }
 
@@ -123,15 +82,6 @@ fn pre_filters(page: &mut String, explanation: &Explanation, paint: Paint) {
     let skipped: Vec<String> = skipped.map(|step| step.plugin.clone()).collect();
     if !skipped.is_empty() {
         let _ = writeln!(page, "  {}", paint.faint(&format!("nothing to filter: {}", wrapped(&skipped, 4))));
-    }
-}
-
-fn shortened(names: &[String]) -> String {
-    match names.get(..MAX_SCORED) {
-        Some(first) if names.len() > MAX_SCORED => {
-            format!("{} and {} more", first.join(", "), names.len() - MAX_SCORED)
-        }
-        _ => names.join(", "),
     }
 }
 
@@ -158,8 +108,8 @@ fn filters(page: &mut String, explanation: &Explanation, view: &View) {
     }
     let paint = view.paint;
     section(page, paint, "Where does it fit? (Filter)");
-    let width = explanation.nodes.iter().take(MAX_NODES).map(|node| node.name.len()).max().unwrap_or(0);
-    for node in explanation.nodes.iter().take(MAX_NODES) {
+    let width = explanation.nodes.iter().take(MAX_LINES).map(|node| node.name.len()).max().unwrap_or(0);
+    for node in explanation.nodes.iter().take(MAX_LINES) {
         let (mark, reasons) = verdict(node, paint);
         let line = format!("  {mark} {:width$}  {reasons}", node.name);
         let _ = writeln!(page, "{}", line.trim_end());
@@ -175,7 +125,7 @@ fn filters(page: &mut String, explanation: &Explanation, view: &View) {
             node.filters.iter().for_each(|filter| one_filter(page, filter, paint));
         }
     }
-    if let Some(rest) = explanation.nodes.get(MAX_NODES..).filter(|rest| !rest.is_empty()) {
+    if let Some(rest) = explanation.nodes.get(MAX_LINES..).filter(|rest| !rest.is_empty()) {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for node in rest {
             let what = match (node.fits, node.searched) {
@@ -270,7 +220,7 @@ fn preemption(page: &mut String, explanation: &Explanation, paint: Paint) {
         return;
     }
     section(page, paint, "Would it fit without others? (PostFilter)");
-    for (number, candidate) in preemption.candidates.iter().take(MAX_NODES).enumerate() {
+    for (number, candidate) in preemption.candidates.iter().take(MAX_LINES).enumerate() {
         let PreemptionCandidate { node, victims, violations, worse_because, .. } = candidate;
         let protected = match violations {
             0 => String::new(),

@@ -1,6 +1,6 @@
 //! `Attempt`, one try to schedule a pod: what the cycle was given, and what came of it.
 
-use crate::document::Summary;
+use crate::document::{GroupPreemption, Summary};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use scheduling_framework::cache::{Namespaces, Snapshot};
@@ -54,6 +54,8 @@ pub struct Attempt {
     pub next_start: usize,
     pub timings: Vec<PointTiming>,
     pub outcome: Outcome,
+    /// What preemption for the pod's PodGroup has come to. The attempts of the group share it.
+    pub group_preemption: Mutex<Option<Arc<GroupPreemption>>>,
     /// What happened after the decision.
     pub end: Mutex<Option<String>>,
 }

@@ -70,6 +70,9 @@ pub struct Explanation {
     pub nodes: Vec<NodeVerdict>,
     pub choice: Choice,
     pub preemption: Preemptions,
+    /// The preemption for the pod's PodGroup, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_preemption: Option<GroupPreemption>,
     pub timings: Vec<PointTime>,
     /// Differences between the recorded decision and the one that this explanation has computed again. They come from
     /// objects outside the snapshot that have changed since, such as volumes.
@@ -198,6 +201,37 @@ pub struct PreemptionCandidate {
     pub violations: usize,
     /// The first rule by which the candidate before is better.
     pub worse_because: String,
+}
+
+/// The preemption for a PodGroup as a whole. Its cycle is tried without all pods of lower priority, and then with one candidate
+/// after the other beside it again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupPreemption {
+    /// `namespace/name` of the PodGroup.
+    pub pod_group: String,
+    /// Why no eviction helps; empty if one does.
+    pub message: String,
+    /// The victims, and then those that may stay, both in the order in which they were tried.
+    pub candidates: Vec<GroupVictim>,
+    /// Number of candidates that are not listed.
+    pub unlisted: usize,
+}
+
+/// Pods that are evicted together, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupVictim {
+    /// Keys of the pods.
+    pub pods: Vec<String>,
+    /// Their PodGroup, if it is disrupted as a whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pod_group: String,
+    pub priority: i32,
+    /// True if a disruption budget protects one of the pods, so that they were tried before the others.
+    pub protected: bool,
+    /// True if the group does not fit beside them.
+    pub evicted: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

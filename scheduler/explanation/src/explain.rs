@@ -42,6 +42,7 @@ pub fn explain(attempt: &Attempt, snapshot: &Snapshot) -> Explanation {
         nodes,
         choice: choice(attempt, snapshot),
         preemption: preemptions(attempt, &state, snapshot),
+        group_preemption: attempt.group_preemption.lock().as_deref().cloned(),
         timings: timings(attempt),
         differences,
         ..Explanation::default()

@@ -15,6 +15,7 @@ pub mod attempts;
 pub mod recorder;
 
 pub mod document;
+pub mod group_preemption;
 pub mod explain;
 pub mod reason;
 pub mod what_if;

@@ -7,6 +7,7 @@
 //! base (before the oldest attempt) + changes of attempt 7 + changes of attempt 8 = the snapshot of attempt 8
 //! ```
 
+use crate::document::GroupPreemption;
 use crate::{Attempt, Attempts};
 use parking_lot::Mutex;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
@@ -125,6 +126,13 @@ impl Attempts for Recorder {
             ring.drop_oldest();
         }
         ring.recorded
+    }
+
+    fn preempted_for_group(&self, ids: &[u64], preemption: Arc<GroupPreemption>) {
+        let ring = self.ring.lock();
+        for kept in ids.iter().filter_map(|id| ring.find(*id)) {
+            *kept.attempt.group_preemption.lock() = Some(preemption.clone());
+        }
     }
 
     /// Adds what happened after the decision.

@@ -49,6 +49,7 @@ fn attempt(cluster: &mut TestCluster, value: Value, assume: bool) -> Attempt {
         next_start,
         timings: Vec::new(),
         outcome,
+        group_preemption: Default::default(),
         end: Default::default(),
     }
 }

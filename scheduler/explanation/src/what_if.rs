@@ -109,6 +109,7 @@ pub fn what_if(
         next_start: attempt.next_start,
         timings: Vec::new(),
         outcome: keep_draw(attempt, outcome, snapshot),
+        group_preemption: Mutex::default(),
         end: Mutex::default(),
     };
     let without_extenders = attempt.had_extenders().then(|| "without=the extenders".to_owned());

@@ -29,20 +29,33 @@ pub trait FitsWithout: Send {
     async fn fits_without(&mut self, removed: &[&Arc<PodInfo>]) -> bool;
 }
 
+/// Pods that are evicted together for a PodGroup, or not at all.
+#[derive(Clone, Debug)]
+pub struct GroupCandidate {
+    pub pods: Vec<Arc<PodInfo>>,
+    pub priority: i32,
+    /// Key of their PodGroup, if it is disrupted as a whole.
+    pub pod_group: Option<String>,
+    /// True if a disruption budget protects one of the pods.
+    pub is_protected: bool,
+    /// True if the group does not fit beside these pods and those that came before.
+    pub is_evicted: bool,
+}
+
 /// Runs when a pod group cycle has failed.
 #[async_trait]
 pub trait PodGroupPostFilter: Plugin {
-    /// Returns the pods to evict, or why no eviction helps.
+    /// Returns what was considered, in the order in which it was, with at least one that is evicted, or why no eviction helps.
     async fn pod_group_post_filter(
         &self,
         failed: &FailedGroup<'_>,
         trial: &mut dyn FitsWithout,
-    ) -> Result<Vec<Arc<PodInfo>>, String>;
+    ) -> Result<Vec<GroupCandidate>, String>;
 }
 
 impl PodGroupCycle<'_> {
-    /// Returns the pods without which the group fits, or why there are none.
-    pub async fn preempt(&mut self, pods: &[Arc<PodInfo>]) -> Result<Vec<Arc<PodInfo>>, String> {
+    /// Returns the pods that may be evicted for the group, with those without which it fits, or why there are none.
+    pub async fn preempt(&mut self, pods: &[Arc<PodInfo>]) -> Result<Vec<GroupCandidate>, String> {
         let Some(plugin) = self.profile.pod_group_post_filter.first().cloned() else {
             return Err("default preemption plugin is not registered, workload aware preemption is disabled".to_owned());
         };

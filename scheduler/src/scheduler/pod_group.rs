@@ -10,12 +10,14 @@ use crate::pod_group_condition;
 use crate::queue::QueuedPod;
 use client::{Plan, Recorder};
 use proto::Kind;
+use scheduler_explanation::group_preemption;
 use scheduler_plugins::gang_scheduling;
 use scheduling_framework::cache::Snapshot;
 use scheduling_framework::cycle::Rotation;
 use scheduling_framework::pod_group_cycle::{
     Place, PodGroupCycle, PodGroupResult, PodResult, PostFilters, UNSCHEDULABLE, Verdict,
 };
+use scheduling_framework::pod_group_preemption::GroupCandidate;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{CycleState, Nominated, Nomination};
 use std::cmp::Reverse;
@@ -78,20 +80,42 @@ impl Scheduler {
             observer: &observer,
         };
         let post_filters = if self.preempts_for_groups { PostFilters::Skip } else { PostFilters::Run };
-        let (mut result, mut victims) = (cycle.run(&pods, post_filters).await, Vec::new());
+        let mut result = cycle.run(&pods, post_filters).await;
         if let Some(metrics) = &self.group_metrics {
             metrics.decided(self.env.now() - began);
         }
-        if self.preempts_for_groups && result.verdict == Verdict::Unschedulable {
-            match cycle.preempt(&pods).await {
-                Ok(found) => {
-                    victims = found;
-                    result.verdict = Verdict::WaitingForPreemption;
+        let preempts = self.preempts_for_groups && result.verdict == Verdict::Unschedulable;
+        let considered = if preempts { Some(cycle.preempt(&pods).await) } else { None };
+        let kept = observer.into_kept();
+        let victims = match considered {
+            None => Vec::new(),
+            Some(considered) => {
+                if let Some(attempts) = &self.attempts {
+                    let ids: Vec<u64> = kept.values().copied().collect();
+                    let said = considered.as_deref().map_err(String::as_str);
+                    attempts.preempted_for_group(&ids, Arc::new(group_preemption::document(key, said)));
                 }
-                Err(why) => result.add_message(&why),
+                Self::victims_of_group(considered, &mut result)
+            }
+        };
+        (result, victims, kept)
+    }
+
+    /// Returns the pods to evict for a group, and changes its result by what preemption has come to.
+    fn victims_of_group(
+        considered: Result<Vec<GroupCandidate>, String>,
+        result: &mut PodGroupResult,
+    ) -> Vec<Arc<PodInfo>> {
+        match considered {
+            Ok(candidates) => {
+                result.verdict = Verdict::WaitingForPreemption;
+                candidates.into_iter().filter(|one| one.is_evicted).flat_map(|one| one.pods).collect()
+            }
+            Err(why) => {
+                result.add_message(&why);
+                Vec::new()
             }
         }
-        (result, victims, observer.into_kept())
     }
 
     /// Takes the other pods of the group from the queue. Those of higher priority come first, then those that were tried

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use client_testing::FakeServer;
 use component_base::http::{Body, HttpService};
 use component_base::options::feature_gates::GateValues;
+use scheduler_explanation::document::GroupVictim;
 use scheduler_plugins::fixture::{self, gang, merge, pod_group};
 use scheduling_framework::cache::NodeInfo;
 use scheduling_framework::configuration::extender::Extender;
@@ -458,6 +459,21 @@ async fn a_group_preempts_as_a_whole() {
     cluster.wait(60).await;
     let counts = ["unit", "single", "high", "more"].map(|group| cluster.nodes_of(group).len());
     assert_eq!(counts, [0, 1, 3, 2]);
+    // The explanation of each pod has the victims of its group.
+    for (pod, expected) in [
+        ("shop/high-0", "evicted single: 1; evicted single: 1; evicted single: 1; stays unit: 4; stays single: 1"),
+        ("shop/more-1", "evicted unit: 4; stays single: 1"),
+    ] {
+        let attempts = cluster.inspection.recorder.as_ref().unwrap().list();
+        let of_pod = attempts.iter().filter(|attempt| attempt.pod.key == pod);
+        let preemption = of_pod.filter_map(|attempt| attempt.group_preemption.lock().clone()).next().unwrap();
+        let line = |candidate: &GroupVictim| {
+            let verdict = if candidate.evicted { "evicted" } else { "stays" };
+            let name = candidate.pods[0].rsplit_once('-').unwrap().0.trim_start_matches("shop/");
+            format!("{verdict} {name}: {}", candidate.pods.len())
+        };
+        assert_eq!(preemption.candidates.iter().map(line).collect::<Vec<_>>().join("; "), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

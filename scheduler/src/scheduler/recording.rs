@@ -59,6 +59,7 @@ impl Scheduler {
             next_start,
             timings,
             outcome,
+            group_preemption: Default::default(),
             end: Default::default(),
         };
         Some(attempts.record(kept, snapshot))
