@@ -106,11 +106,11 @@ fn filters(page: &mut String, explanation: &Explanation, view: &View) {
     if explanation.nodes.iter().all(|node| node.filters.is_empty() && !node.fits) {
         return;
     }
-    let paint = view.paint;
+    let (paint, has_failed) = (view.paint, explanation.attempt.result == "error");
     section(page, paint, "Where does it fit? (Filter)");
     let width = explanation.nodes.iter().take(MAX_LINES).map(|node| node.name.len()).max().unwrap_or(0);
     for node in explanation.nodes.iter().take(MAX_LINES) {
-        let (mark, reasons) = verdict(node, paint);
+        let (mark, reasons) = verdict(node, has_failed, paint);
         let line = format!("  {mark} {:width$}  {reasons}", node.name);
         let _ = writeln!(page, "{}", line.trim_end());
         if !node.nominated_pods.is_empty() {
@@ -130,6 +130,7 @@ fn filters(page: &mut String, explanation: &Explanation, view: &View) {
         for node in rest {
             let what = match (node.fits, node.searched) {
                 (true, true) => "fit".to_owned(),
+                (true, false) if has_failed => "would fit, but the cycle has failed".to_owned(),
                 (true, false) => "would fit, and were not searched".to_owned(),
                 (false, _) => format!("do not fit: {}", reasons(node)),
             };
@@ -141,9 +142,12 @@ fn filters(page: &mut String, explanation: &Explanation, view: &View) {
     }
 }
 
-fn verdict(node: &NodeVerdict, paint: Paint) -> (String, String) {
+/// Returns the mark of a node and what is said of it. A cycle that has failed does not tell which nodes it has searched.
+fn verdict(node: &NodeVerdict, has_failed: bool, paint: Paint) -> (String, String) {
     match (node.fits, node.searched) {
         (true, true) => (paint.good("✓"), String::new()),
+        (true, false) if has_failed => (paint.faint("·"), paint.faint("would fit, but the cycle has failed")),
+        (false, _) if has_failed => (paint.bad("✗"), reasons(node)),
         (true, false) => (paint.faint("·"), paint.faint("would fit; not searched, because enough nodes were found")),
         (false, true) => (paint.bad("✗"), reasons(node)),
         (false, false) => {
@@ -444,6 +448,20 @@ mod tests {
               the reference evaluator does not know volumes with storage
         "#]]
         .assert_eq(&text.replace('\u{1b}', "ESC"));
+    }
+
+    /// An extender has failed. The attempt does not tell which nodes the cycle had searched.
+    #[test]
+    fn a_cycle_that_has_failed() {
+        let document = json!({
+            "attempt": {"pod": "shop/web", "result": "error", "message": "Post \"http://a/f\": EOF"},
+            "nodes": [{"name": "a", "fits": true}, {"name": "b", "filters": [rejected("NodeName", "elsewhere")]}],
+        });
+        let (mut text, explanation) = (String::new(), serde_json::from_value(document).unwrap());
+        filters(&mut text, &explanation, &View { paint: Paint { on: false }, one_node: false });
+        let expected =
+            "\nWhere does it fit? (Filter)\n  · a  would fit, but the cycle has failed\n  ✗ b  NodeName: elsewhere\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -225,6 +225,8 @@ pub struct PostFilterResult {
     pub writes: Vec<Action>,
     /// Message about why the plugin cannot help; empty after a nomination.
     pub message: String,
+    /// Messages of the plugins that could not help before this one nominated a node.
+    pub earlier_messages: Vec<String>,
 }
 
 /// Runs when no node passes the filters. The plugins run in order until one nominates a node.

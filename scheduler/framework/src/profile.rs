@@ -168,7 +168,7 @@ impl Profile {
             };
             writes.append(&mut result.writes);
             match result.nomination {
-                Nomination::Node(_) => return PostFilterResult { writes, ..result },
+                Nomination::Node(_) => return PostFilterResult { writes, earlier_messages: reasons, ..result },
                 Nomination::Clear => nomination = Nomination::Clear,
                 Nomination::Keep => {}
             }

@@ -161,21 +161,25 @@ impl CycleExtender for Extenders {
             return;
         }
         let remaining = self.remaining(pod, snapshot, candidates).await;
-        let best = remaining.and_then(|remaining| {
-            preemption::choose(&remaining).cloned().ok_or_else(|| "no candidate node for preemption".to_owned())
-        });
-        match best {
-            Ok(best) => {
+        let best = remaining.as_ref().map(|remaining| preemption::choose(remaining));
+        let message = match best {
+            Ok(Some(best)) => {
                 result.nomination = Nomination::Node(best.node.clone());
                 result.victims.clone_from(&best.victims);
+                return;
             }
-            Err(why) => {
-                result.nomination = Nomination::Keep;
-                result.victims = Vec::new();
-                result.message = format!("preemption: {why}");
-                error.set_post_filter_message(&result.message);
+            Ok(None) => {
+                let mut messages = std::mem::take(&mut result.earlier_messages);
+                messages.push("preemption: no candidate node for preemption".to_owned());
+                messages.join(", ")
             }
-        }
+            // An error takes the place of all messages.
+            Err(why) => format!("preemption: {why}"),
+        };
+        result.nomination = Nomination::Keep;
+        result.victims = Vec::new();
+        error.set_post_filter_message(&message);
+        result.message = message;
     }
 }
 

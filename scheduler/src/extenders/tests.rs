@@ -242,9 +242,13 @@ async fn preemption_asks_about_the_candidates() {
     for (fields, given, expected) in [
         (json!({"managedResources": [{"name": "example.com/fan"}]}), answer("n3", &["on-n3"]), "n1 without on-n1"),
         (json!({}), answer("n3", &["on-n3"]), "n3 without on-n3"),
-        (json!({}), Json(json!({})), "preemption: no candidate node for preemption true"),
+        (json!({}), Json(json!({})), "no new claims to deallocate, preemption: no candidate node for preemption true"),
         (json!({}), answer("n3", &[]), r#"preemption: expected at least one victim pod on node "n3" true"#),
-        (json!({"ignorable": true}), answer("n3", &[]), "preemption: no candidate node for preemption true"),
+        (
+            json!({"ignorable": true}),
+            answer("n3", &[]),
+            "no new claims to deallocate, preemption: no candidate node for preemption true",
+        ),
         (json!({}), answer("n9", &["on-n3"]), r#"preemption: nodeinfo not found for node name "n9" true"#),
         (json!({}), answer("n1", &["on-n2"]), lost.as_str()),
         (json!({"ignorable": true}), answer("n1", &["on-n2"]), "n1 without on-n1"),

@@ -172,12 +172,11 @@ impl Configuration {
                 let why = "queueSort must be the same for all profiles";
                 errors.push(FieldError::invalid(format!("{path}.plugins.queueSort"), &json!(other), why));
             }
-            if let Some(other) =
-                args.map(|(name, _)| profile.args_of(name)).filter(|other| args.map(|(_, args)| args) != Some(other))
-            {
-                let why = "queueSort args must be the same for all profiles";
-                errors.push(FieldError::invalid(format!("{path}.pluginConfig.args"), other, why));
-            }
+            let Some((name, _)) = args.filter(|(name, args)| profile.args_of(name) != *args) else { continue };
+            let at = profile.plugin_config.iter().position(|config| config.name == name);
+            let index = at.map(|at| format!("[{at}]")).unwrap_or_default();
+            let why = "queueSort args must be the same for all profiles";
+            errors.push(FieldError::invalid(format!("{path}.pluginConfig{index}.args"), profile.args_of(name), why));
         }
     }
 

@@ -150,6 +150,21 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
+fn arguments_of_a_queue_sort_that_differ_are_named_with_their_place() {
+    let profile = |name: &str, source: &str| {
+        let script = json!({"name": "Script", "args": {"source": source}});
+        let fit = json!({"name": "NodeResourcesFit"});
+        let sort = json!({"queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": "Script"}]}});
+        json!({"schedulerName": name, "plugins": sort, "pluginConfig": [fit, script]})
+    };
+    assert!(read(json!({"profiles": [profile("a", "1"), profile("b", "1")]})).is_ok());
+    let errors = read(json!({"profiles": [profile("a", "1"), profile("b", "2")]})).unwrap_err();
+    let [error] = &errors[..] else { panic!("one error: {errors:?}") };
+    assert!(error.starts_with("profiles[1].pluginConfig[1].args: Invalid value: "), "{error}");
+    assert!(error.ends_with("queueSort args must be the same for all profiles"), "{error}");
+}
+
+#[test]
 fn fields_without_effect_are_named() {
     let named = |value: bool| {
         let fields = ["delayCacheUntilActive", "enableProfiling", "enableContentionProfiling", "podMaxBackoffSeconds"];
