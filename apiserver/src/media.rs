@@ -6,6 +6,7 @@
 //! Deviation: no response is written in protobuf, so the media types that a 406 lists, for watches too, do not include
 //! `application/vnd.kubernetes.protobuf`.
 
+use component_base::accept::{Clause, accept_of, clauses};
 use http::{HeaderMap, header};
 use proto::Status;
 use proto::wire::Format;
@@ -61,32 +62,6 @@ pub struct Form {
     pub pretty: bool,
 }
 
-/// One clause of an Accept header.
-#[derive(Debug)]
-struct Clause<'a> {
-    media_type: &'a str,
-    quality: f32,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-/// Parses an Accept header into its clauses, with the preferred ones first.
-fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = accept
-        .split(',')
-        .filter_map(|clause| {
-            let mut parts = clause.split(';').map(str::trim);
-            let media_type = parts.next()?;
-            let mut parameters: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
-            let quality = parameters.iter().find(|(n, _)| *n == "q").and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
-            parameters.retain(|(name, _)| *name != "q");
-            (!media_type.is_empty()).then_some(Clause { media_type, quality, parameters })
-        })
-        .collect();
-    // The sort is stable: clauses of equal quality keep the client's order, but `*/*` comes last among them.
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then((a.media_type == "*/*").cmp(&(b.media_type == "*/*"))));
-    clauses
-}
-
 /// Chooses the form of a response: that of the first clause that can be served. `allow_transform` is false for resources
 /// that have no tables and no metadata form; `is_watch` is true for a stream of events.
 pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_watch: bool) -> Result<Form, Status> {
@@ -100,14 +75,14 @@ pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_wa
     }
     for clause in clauses(accept) {
         for (media_type, encoding) in SERVED {
-            if !matches_type(clause.media_type, media_type) {
+            if !clause.accepts(media_type) {
                 continue;
             }
             let Some(transform) = transform_of(&clause, allow_transform) else { continue };
             if is_watch && *encoding != Encoding::Json {
                 return Err(Status::not_acceptable(SERVED_STREAMS));
             }
-            let pretty = pretty || clause.parameters.contains(&("pretty", "1"));
+            let pretty = pretty || clause.parameter("pretty") == Some("1");
             return Ok(Form { encoding: *encoding, transform, pretty });
         }
     }
@@ -127,7 +102,7 @@ fn refusal(accept: &str) -> Status {
 /// Returns whether the client wants aggregated discovery of `/api` or `/apis`; `None` if it accepts neither form.
 pub fn wants_aggregated(headers: &HeaderMap) -> Option<bool> {
     clauses(accept_of(headers)).into_iter().find_map(|clause| {
-        let parameter = |name: &str| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+        let parameter = |name: &str| clause.parameter(name);
         if clause.media_type != "application/json" && clause.media_type != "*/*" {
             return None;
         }
@@ -143,12 +118,8 @@ pub fn wants_aggregated(headers: &HeaderMap) -> Option<bool> {
 pub fn encoding_of_errors(headers: &HeaderMap) -> Encoding {
     let found = clauses(accept_of(headers))
         .into_iter()
-        .find_map(|clause| SERVED.iter().find(|(m, _)| matches_type(clause.media_type, m)).map(|(_, e)| *e));
+        .find_map(|clause| SERVED.iter().find(|(m, _)| clause.accepts(m)).map(|(_, e)| *e));
     found.unwrap_or_default()
-}
-
-fn accept_of(headers: &HeaderMap) -> &str {
-    headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
 /// Returns whether the router accepts the request. As in Kubernetes, its check comes before the negotiation and is
@@ -186,15 +157,9 @@ fn router_status(code: u16, reason: &str, message: String) -> Status {
     status
 }
 
-fn matches_type(accepted: &str, served: &str) -> bool {
-    accepted == "*/*"
-        || accepted.eq_ignore_ascii_case(served)
-        || accepted.strip_suffix("/*").is_some_and(|main| served.split('/').next() == Some(main))
-}
-
 /// Returns the transformation that a clause asks for; `None` if this server cannot serve the clause.
 fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
-    let parameter = |name| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+    let parameter = |name| clause.parameter(name);
     if parameter("charset").is_some_and(|c| !c.eq_ignore_ascii_case("utf-8")) {
         return None;
     }

@@ -13,7 +13,9 @@ use crate::served_documents::{AggregatedDiscovery, ServedDocuments};
 use access::authn::Authentication;
 use access::authz::Authorization;
 use component_base::env::Env;
+use component_base::health_metrics::HealthMetrics;
 use component_base::rng::Random;
+use component_base::zpages::ZPages;
 use extension::aggregation::Aggregation;
 use flow_control::FlowControl;
 use openapi::Documents;
@@ -59,6 +61,9 @@ pub(crate) struct Records {
     pub request_traces: Option<RequestTraces>,
     /// Generates the audit IDs of requests that bring none.
     pub request_ids: Random,
+    /// Results of health checks.
+    pub health_metrics: HealthMetrics,
+    pub zpages: ZPages,
 }
 
 /// Other servers, to which requests are forwarded.

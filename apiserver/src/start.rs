@@ -26,10 +26,12 @@ use admission::configuration::PluginConfigurations;
 use admission::parts::PluginParts;
 use cacher::Cacher;
 use component_base::env::Env;
+use component_base::health_metrics::HealthMetrics;
 use component_base::network::{HttpService, Network};
 use component_base::options::{OptionsError, ServingOptions};
 use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
+use component_base::zpages::ZPages;
 use extension::aggregation;
 use extension::aggregation::Aggregation;
 use extension::crd;
@@ -204,6 +206,8 @@ fn assemble(settings: Settings, env: Env, storage: Arc<dyn Storage>) -> Result<A
             audit: files.audit,
             request_traces: config.enable_request_trace.then(RequestTraces::default),
             request_ids: env.random("apiserver/requests"),
+            health_metrics: HealthMetrics::default(),
+            zpages: ZPages::of(&env, &config.original),
         },
         upstreams: Upstreams { node_agents: files.node_agents, aggregation: Arc::new(Aggregation::new(clients)) },
         lifecycle: Lifecycle { hooks, ending: CancellationToken::new(), bootstrap_ended: CancellationToken::new() },

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/healthz.
 
+use crate::health_metrics::HealthMetrics;
 use axum::body::Body;
 use axum::extract::Query;
 use http::{HeaderValue, Response, StatusCode, Uri, header};
@@ -30,9 +31,9 @@ impl Check {
 }
 
 /// Answers `/<endpoint>` (if `single` is empty) or `/<endpoint>/<single>`. The former is open to everybody, so it logs the
-/// reasons of failures and does not show them; a single check shows its reason.
-pub fn answer(endpoint: &str, checks: &[Check], single: &str, query: &str) -> Response<Body> {
-    if single.is_empty() { all(endpoint, checks, query) } else { one(checks, single) }
+/// reasons of failures and does not show them; a single check shows its reason, and is not counted.
+pub fn answer(endpoint: &str, checks: &[Check], single: &str, query: &str, metrics: &HealthMetrics) -> Response<Body> {
+    if single.is_empty() { all(endpoint, checks, query, metrics) } else { one(checks, single) }
 }
 
 fn one(checks: &[Check], name: &str) -> Response<Body> {
@@ -43,7 +44,7 @@ fn one(checks: &[Check], name: &str) -> Response<Body> {
     }
 }
 
-fn all(endpoint: &str, checks: &[Check], query: &str) -> Response<Body> {
+fn all(endpoint: &str, checks: &[Check], query: &str, metrics: &HealthMetrics) -> Response<Body> {
     let parameters = parameters(query);
     let of_name = |wanted: &'static str| parameters.iter().filter(move |(name, _)| name == wanted);
     let mut excluded: BTreeSet<&str> = of_name("exclude").map(|(_, value)| value.as_str()).collect();
@@ -55,7 +56,9 @@ fn all(endpoint: &str, checks: &[Check], query: &str) -> Response<Body> {
             line(&mut report, format_args!("[+]{} excluded: ok", check.name));
             continue;
         }
-        match (check.run)() {
+        let result = (check.run)();
+        metrics.observe(check.name, endpoint, result.is_ok());
+        match result {
             Ok(()) => line(&mut report, format_args!("[+]{} ok", check.name)),
             Err(why) => {
                 line(&mut report, format_args!("[-]{} failed: reason withheld", check.name));
@@ -135,7 +138,7 @@ mod tests {
             (&checks[..], "ping", "verbose&exclude=ping", 200, "ok"),
         ];
         for (checks, single, query, code, expected) in cases {
-            let answer = answer("readyz", checks, single, query);
+            let answer = answer("readyz", checks, single, query, &HealthMetrics::default());
             assert_eq!(answer.status().as_u16(), code, "{single} {query}");
             let body = axum::body::to_bytes(answer.into_body(), 4096).await.unwrap();
             assert_eq!(String::from_utf8_lossy(&body), expected);

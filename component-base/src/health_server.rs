@@ -6,11 +6,13 @@
 
 use crate::env::Env;
 use crate::health_checks::{self, Check};
+use crate::health_metrics::HealthMetrics;
 use crate::metrics;
 use crate::network::{HttpService, Network};
 use crate::options::{OptionsError, ServingOptions};
 use crate::serving::SecureServer;
 use crate::tls::TlsError;
+use crate::zpages::ZPages;
 use axum::Router;
 use axum::body::Body;
 use futures::future::BoxFuture;
@@ -43,6 +45,7 @@ type Configz = Arc<dyn Fn() -> Value + Send + Sync>;
 pub struct HealthServer {
     checks: Vec<Check>,
     configz: Option<Configz>,
+    zpages: Option<ZPages>,
     pages: Router,
     access_check: Option<Arc<dyn AccessCheck>>,
 }
@@ -70,6 +73,11 @@ impl HealthServer {
         self
     }
 
+    /// Adds `/statusz` and `/flagz`.
+    pub fn zpages(self, zpages: ZPages) -> Self {
+        Self { zpages: Some(zpages), ..self }
+    }
+
     /// Adds the component's own pages, which pass the access check.
     pub fn pages(mut self, pages: Router) -> Self {
         self.pages = self.pages.merge(pages);
@@ -88,6 +96,8 @@ impl HealthServer {
             alive: vec![Check::ping()],
             ready: self.checks,
             configz: self.configz,
+            zpages: self.zpages,
+            health_metrics: HealthMetrics::default(),
             routes: self.pages,
             access_check: self.access_check,
         });
@@ -135,6 +145,8 @@ struct Pages {
     alive: Vec<Check>,
     ready: Vec<Check>,
     configz: Option<Configz>,
+    zpages: Option<ZPages>,
+    health_metrics: HealthMetrics,
     routes: Router,
     access_check: Option<Arc<dyn AccessCheck>>,
 }
@@ -149,7 +161,13 @@ fn health_path(path: &str) -> Option<(&str, &str)> {
 impl Pages {
     fn health(&self, endpoint: &str, single: &str, query: &str) -> Response<Body> {
         let checks = if endpoint == "readyz" { &self.ready } else { &self.alive };
-        health_checks::answer(endpoint, checks, single, query)
+        health_checks::answer(endpoint, checks, single, query, &self.health_metrics)
+    }
+
+    fn zpage(&self, request: &Parts) -> Option<Response<Body>> {
+        let configz = self.configz.as_ref().map(|_| "/configz");
+        let others: Vec<&str> = configz.into_iter().chain(["/healthz", "/livez", "/metrics", "/readyz"]).collect();
+        self.zpages.as_ref()?.answer(request.uri.path(), &request.headers, self.env.wall(), &others)
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -172,13 +190,17 @@ impl Pages {
         }
         match path {
             "/metrics" => text(metrics::TEXT_FORMAT, self.env.metrics().encode()),
+            "/metrics/slis" => text(metrics::TEXT_FORMAT, self.health_metrics.page()),
             "/configz" => {
                 let config = self.configz.as_ref().map_or(Value::Null, |config| config());
                 text("application/json", config.to_string())
             }
-            _ => match self.routes.clone().oneshot(Request::from_parts(parts, body)).await {
-                Ok(answer) => answer,
-                Err(never) => match never {},
+            _ => match self.zpage(&parts) {
+                Some(page) => page,
+                None => match self.routes.clone().oneshot(Request::from_parts(parts, body)).await {
+                    Ok(answer) => answer,
+                    Err(never) => match never {},
+                },
             },
         }
     }
@@ -244,6 +266,9 @@ mod tests {
         assert_eq!(ask(&env, server("/configz"), "/configz").await, (200, r#"{"port":1}"#.into()));
         assert_eq!(ask(&env, server("/metrics"), "/metrics").await.0, 200);
         assert_eq!(ask(&env, server("/nothing"), "/nothing").await.0, 404);
+        assert_eq!(ask(&env, server("/statusz"), "/statusz").await.0, 404);
+        assert_eq!(ask(&env, server("/metrics/slis"), "/metrics/slis").await.0, 200);
+        assert_eq!(ask(&env, server("/metrics"), "/metrics/slis").await.0, 403);
         let (code, body) = ask(&env, server("/rules"), "/metrics").await;
         assert_eq!(code, 403);
         assert!(body.contains("forbidden: not for you"), "{body}");

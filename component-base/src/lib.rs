@@ -40,8 +40,11 @@ pub mod storage_version;
 
 // Serving.
 pub mod http;
+pub mod accept;
 pub mod serving;
+pub mod health_metrics;
 pub mod health_checks;
+pub mod zpages;
 pub mod health_server;
 
 // The fixed keys of `component-base-testing`, over this crate's own types: for its own tests alone.

@@ -13,6 +13,7 @@ use component_base::json_web_token::SigningKey;
 use component_base::kubeconfig::KubeconfigError;
 use component_base::options::{LeaderElectionOptions, OptionsError, read_file};
 use component_base::private_key::PrivateKeyError;
+use component_base::zpages::ZPages;
 use controller_base::context::{Context, Running};
 use controller_base::descriptor::{ControllerDescriptor, find_served};
 use controller_base::leader_migration::{LeaderMigration, Leadership};
@@ -71,7 +72,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         settings.service_account_key = Some(key.map_err(unusable)?);
     }
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
-    COMPONENT.serve(&client, &serving, HealthServer::new().configz(configz)).await?;
+    let pages = HealthServer::new().configz(configz).zpages(ZPages::of(&env, &original));
+    COMPONENT.serve(&client, &serving, pages).await?;
     run_with(client, settings, env).await
 }
 

@@ -59,6 +59,7 @@ use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::kubeconfig;
 use component_base::options::ServingOptions;
+use component_base::zpages::ZPages;
 use http::request::Parts;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -69,6 +70,7 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let version = config.original.version().to_owned();
+    let zpages = ZPages::of(&env, &config.original);
     let Config { client, mut serving, mut settings, advertise_endpoint, front_proxy, bootstrapping, .. } =
         config.with_file()?;
     settings.templates = template::file::read(&settings.node_template_files)?;
@@ -97,7 +99,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         fleet.open_gateway(anonymous);
     }
     let pages = agent::routes::routes(fleet.clone()).merge(metrics_server::routes::routes(fleet.clone()));
-    let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).pages(pages);
+    let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).zpages(zpages).pages(pages);
     let gate = DelegatedAuth::new(&client).asking(questions).trusting(front_proxy.trusted());
     COMPONENT.serve_behind(gate, &client, &serving, pages).await?;
     fleet.start(informers).await;

@@ -27,6 +27,7 @@ use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
 use component_base::options::ConfigFileError;
+use component_base::zpages::ZPages;
 use config::Command;
 use proxy::Proxies;
 
@@ -50,12 +51,13 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         return Ok(print::run(options, &env).await?);
     }
     config.original.warn();
+    let zpages = ZPages::of(&env, &config.original);
     let Config { client, serving, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
     // kube-proxy has no flag for a folder of certificates, because its health checks are plain HTTP.
     let serving = COMPONENT.with_certificate(&env, serving, None)?;
     let proxies = Proxies::new(&client, &settings);
-    COMPONENT.serve(&client, &serving, server::pages(&proxies)).await?;
+    COMPONENT.serve(&client, &serving, server::pages(&proxies).zpages(zpages)).await?;
     proxies.run().await;
     Ok(())
 }

@@ -27,6 +27,7 @@ use client::{Client, Informers};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use component_base::lifecycle::Threads;
+use component_base::zpages::ZPages;
 use explanation::Attempts;
 use framework::configuration::Configuration;
 use framework::configuration::shown::configz;
@@ -52,6 +53,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
 /// and a changed script is read by itself.
 pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> Result<(), Error> {
     config.original.warn();
+    let zpages = ZPages::of(&env, &config.original);
     let given = config.clone();
     let config = config.with_file()?;
     let client = COMPONENT.connect(&env, &config.client)?;
@@ -66,6 +68,7 @@ pub async fn run_with_plugins(config: Config, env: Env, register: Register) -> R
     env.spawn(inspection.clone().follow_signals(env.clone()));
     let pages = HealthServer::new()
         .configz_from(move || configz(&shown.borrow(), &election, &options))
+        .zpages(zpages)
         .pages(pages::router(inspection.clone(), env.clone()));
     COMPONENT.serve(&client, &serving, pages).await?;
     lead(client, settings, env, register, configuration, inspection).await

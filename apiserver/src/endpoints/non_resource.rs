@@ -24,6 +24,8 @@ use proto::wire::field_order::{
 use serde_json::{Value, json};
 
 const AGGREGATED_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The paths that `/statusz` lists.
+const DEBUGGING_PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/readyz", "/version"];
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
 
 pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
@@ -32,7 +34,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let is_read = matches!(call.parts.method, Method::GET | Method::HEAD);
     match parts.as_slice() {
         ["api"] | ["version"] if call.parts.method != Method::GET => Err(method_not_allowed()),
-        ["openapi", ..] | ["metrics"] if !is_read => Err(method_not_allowed()),
+        ["openapi", ..] | ["metrics", ..] | ["statusz"] | ["flagz"] if !is_read => Err(method_not_allowed()),
         [] => root(call),
         ["api"] => group_discovery(call, true),
         ["apis"] => group_discovery(call, false),
@@ -71,6 +73,13 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         ["metrics"] => {
             let text = call.server.env.metrics().encode();
             Ok(answer::response(200, metrics::TEXT_FORMAT, text.into()))
+        }
+        ["metrics", "slis"] => {
+            Ok(answer::response(200, metrics::TEXT_FORMAT, call.server.records.health_metrics.page().into()))
+        }
+        ["statusz" | "flagz"] => {
+            let (pages, now) = (&call.server.records.zpages, call.server.env.wall());
+            Ok(pages.answer(path, call.headers(), now, DEBUGGING_PATHS).unwrap_or_else(not_found))
         }
         ["openapi", "v2"] => Ok(openapi_v2(call)),
         ["openapi", "v3"] => {
@@ -118,7 +127,9 @@ pub fn not_found() -> Response<Body> {
 /// Answers a health endpoint, or one of its checks if `single` names it.
 fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
     let checks = health::checks(call.server, endpoint);
-    let mut response = health_checks::answer(endpoint, &checks, single, call.parts.uri.query().unwrap_or_default());
+    let query = call.parts.uri.query().unwrap_or_default();
+    let metrics = &call.server.records.health_metrics;
+    let mut response = health_checks::answer(endpoint, &checks, single, query, metrics);
     if !single.is_empty() && response.status() == 200 {
         response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
     }
@@ -146,7 +157,10 @@ fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
         names.sort();
         paths.extend(names);
     }
-    paths.extend(["/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/version"].map(str::to_owned));
+    paths.extend(call.server.records.zpages.paths().map(str::to_owned));
+    paths.extend(
+        ["/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/version"].map(str::to_owned),
+    );
     paths.sort();
     Ok(answer::value(&Form { pretty: true, ..form }, 200, &json!({"paths": paths})))
 }

@@ -162,3 +162,30 @@ async fn answers_are_named_and_pages_of_welcome_origins_may_read_them() {
         .await;
     assert_eq!(strange.code, 401, "a stranger's page is treated as anybody");
 }
+
+#[tokio::test(start_paused = true)]
+async fn pages_say_what_the_server_is_and_how_its_health_was() {
+    let api = Api::start().await;
+    assert_eq!(api.get("/readyz").await.code, 200);
+    let slis = api.get("/metrics/slis").await.text;
+    for line in [
+        r#"kubernetes_healthcheck{name="etcd",type="readyz"} 1"#,
+        r#"kubernetes_healthchecks_total{name="etcd",status="success",type="readyz"} 1"#,
+    ] {
+        assert!(slis.lines().any(|shown| shown == line), "{line} in\n{slis}");
+    }
+    let accept = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz";
+    let statusz = api.get_as("/statusz", accept).await.body;
+    assert_eq!((&statusz["kind"], &statusz["metadata"]["name"]), (&json!("Statusz"), &json!("kube-apiserver")));
+    assert_eq!(statusz["paths"], json!(["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/version"]));
+    let flagz = api.get("/flagz").await.text;
+    assert!(flagz.starts_with("\nkube-apiserver flagz\nWarning: "), "{flagz}");
+    assert!(flagz.lines().any(|line| line.starts_with("authorization-mode")), "{flagz}");
+    let paths = api.get("/").await.body["paths"].clone();
+    for path in ["/flagz", "/metrics/slis", "/statusz"] {
+        assert!(paths.as_array().unwrap().contains(&json!(path)), "{path} in {paths}");
+        let refused = api.ask(Method::GET, path, "", &[("authorization", "Bearer ann-token")]).await;
+        assert_eq!(refused.code, 403, "{path}");
+    }
+    assert_eq!(api.get_as("/statusz", "application/json").await.code, 406);
+}

@@ -45,6 +45,8 @@ struct Gate {
     controls: &'static str,
     /// What the gate switches here in the scheduler; empty for nothing.
     schedules: &'static str,
+    /// What the gate switches here in every component; empty for nothing.
+    everywhere: &'static str,
 }
 
 /// Notation of gates on a component's command line.
@@ -172,6 +174,7 @@ impl Gate {
     /// Returns what the gate switches in a component; empty for nothing.
     fn switches_in(&self, component: &str) -> &'static str {
         match component {
+            _ if !self.everywhere.is_empty() => self.everywhere,
             API_SERVER => self.serves,
             CONTROLLER_MANAGER => self.controls,
             SCHEDULER => self.schedules,

@@ -112,6 +112,16 @@ impl<O: Original> OriginalFlags<O> {
         flag.form.value(self.values.get(name).map_or(flag.own_default(), String::as_str))
     }
 
+    /// Returns the values of all flags of the original as Go prints them: the given ones, and the defaults.
+    pub fn shown(&self) -> BTreeMap<&'static str, String> {
+        let gates = || self.gates.iter().map(|(name, is_on)| format!("{name}={is_on}")).collect::<Vec<_>>().join(",");
+        let value = |flag: &Flag| match flag.form {
+            Form::Gates(_) => gates(),
+            form => form.shown(self.values.get(flag.name).map_or(flag.own_default(), String::as_str)),
+        };
+        O::flags().map(|flag| (flag.name, value(flag))).collect()
+    }
+
     /// Returns the names of the feature gates that are on.
     pub fn enabled_gates(&self) -> BTreeSet<&'static str> {
         feature_gates::enabled(O::NAME, &self.gates)

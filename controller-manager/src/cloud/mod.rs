@@ -11,6 +11,7 @@ use client::component::Component;
 use cloud::{machines, node, node_lifecycle, node_route, service_lb};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use component_base::zpages::ZPages;
 use controller_base::cloud_options::CloudAccess;
 use controller_base::descriptor::{ControllerDescriptor, reads, triggers};
 use controller_base::options::Settings;
@@ -89,7 +90,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     let client = COMPONENT.connect(&env, &connection)?;
     let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER, "cloud": cloud.server});
-    COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"cloudcontrollermanager": configz}))).await?;
+    let pages = HealthServer::new().configz(json!({"cloudcontrollermanager": configz}));
+    COMPONENT.serve(&client, &serving, pages.zpages(ZPages::of(&env, &original))).await?;
     let cloud = Client::connect(&env, &cloud, COMPONENT.name).map_err(client::ConnectError::from);
     settings.cloud = Some(CloudAccess { client: cloud.map_err(client::component::Error::from)?, options });
     run_with(client, settings, env).await

@@ -34,7 +34,8 @@ fn fine_subresource(path: &str) -> Option<&'static str> {
         "metrics" => Some("metrics"),
         "stats" => Some("stats"),
         "pods" | "runningpods" => Some("pods"),
-        "configz" => Some("configz"),
+        "configz" | "flagz" => Some("configz"),
+        "statusz" => Some("statusz"),
         _ => None,
     }
 }
@@ -51,6 +52,8 @@ mod tests {
             (Method::GET, "/pods", "get nodes/pods node-1, get nodes/proxy node-1"),
             (Method::GET, "/containerLogs/a/b/c", "get nodes/proxy node-1"),
             (Method::POST, "/exec/a/b/c", "create nodes/proxy node-1"),
+            (Method::GET, "/statusz", "get nodes/statusz node-1, get nodes/proxy node-1"),
+            (Method::GET, "/flagz", "get nodes/configz node-1, get nodes/proxy node-1"),
             (Method::GET, "/metrics", "get nodes/metrics node-1, get nodes/proxy node-1"),
         ] {
             let request = Request::builder().method(method).uri(path).header("host", "node-1:10250");

@@ -8,7 +8,8 @@ use super::{Gate, Stage};
 
 const fn gate(name: &'static str, stage: Stage, default: bool) -> Gate {
     let (is_locked, needs, unknown_to) = (false, &[], "");
-    Gate { name, stage, default, is_locked, needs, unknown_to, serves: "", controls: "", schedules: "" }
+    let (serves, controls, schedules, everywhere) = ("", "", "", "");
+    Gate { name, stage, default, is_locked, needs, unknown_to, serves, controls, schedules, everywhere }
 }
 
 const fn alpha(name: &'static str) -> Gate {
@@ -55,6 +56,11 @@ impl Gate {
     const fn schedules(self, what: &'static str) -> Self {
         Self { schedules: what, ..self }
     }
+
+    /// Says what the gate switches in every component.
+    const fn switches(self, what: &'static str) -> Self {
+        Self { everywhere: what, ..self }
+    }
 }
 
 /// Gates of the libraries that all components use.
@@ -75,8 +81,8 @@ pub const LIBRARIES: &[Gate] = &[
     alpha("CBORServingAndStorage"),
     alpha("CloudControllerManagerWatchBasedRoutesReconciliation"),
     alpha("CloudControllerManagerWebhook"),
-    beta("ComponentFlagz", true),
-    beta("ComponentStatusz", true),
+    beta("ComponentFlagz", true).switches("the page `/flagz`"),
+    beta("ComponentStatusz", true).switches("the page `/statusz`"),
     beta("ConcurrentWatchObjectDecode", false),
     ga("ConsistentListFromCache").locked(),
     beta("ConstrainedImpersonation", true),

@@ -155,13 +155,16 @@ fn page() -> String {
     let mut page = PREFACE.to_owned();
     let stage = |gate: &Gate| format!("{:?}", gate.stage);
     let value = |gate: &Gate| if gate.default { "on" } else { "off" };
-    let is_switch =
-        |gate: &&&Gate| [gate.serves, gate.controls, gate.schedules].iter().any(|switched| !switched.is_empty());
+    let is_switch = |gate: &&&Gate| {
+        [gate.serves, gate.controls, gate.schedules, gate.everywhere].iter().any(|switched| !switched.is_empty())
+    };
     for gate in all.values().filter(is_switch) {
-        let in_each =
-            [API_SERVER, CONTROLLER_MANAGER, SCHEDULER].map(|component| (component, gate.switches_in(component)));
-        for (component, what) in in_each.iter().filter(|(_, what)| !what.is_empty()) {
-            page += &format!("| `{}` | {} | {} | `{component}` | {what} |\n", gate.name, stage(gate), value(gate));
+        let components = [API_SERVER, CONTROLLER_MANAGER, SCHEDULER];
+        let in_each = components.map(|component| (format!("`{component}`"), gate.switches_in(component)));
+        let everywhere = vec![("every component".to_owned(), gate.everywhere)];
+        let switched = if gate.everywhere.is_empty() { in_each.into() } else { everywhere };
+        for (component, what) in switched.iter().filter(|(_, what)| !what.is_empty()) {
+            page += &format!("| `{}` | {} | {} | {component} | {what} |\n", gate.name, stage(gate), value(gate));
         }
     }
     page += OTHERS;

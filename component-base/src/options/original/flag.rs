@@ -175,6 +175,16 @@ impl Form {
         }
     }
 
+    /// Returns a checked text as Go prints a flag of this type.
+    pub(super) fn shown(self, text: &str) -> String {
+        match self {
+            Form::List => format!("[{text}]"),
+            Form::Switch | Form::Int | Form::Float => self.value(text).to_string(),
+            Form::Duration => self.value(text).as_str().unwrap_or_default().to_owned(),
+            _ => text.to_owned(),
+        }
+    }
+
     fn described(self) -> &'static str {
         match self {
             Form::Switch => "true or false",
