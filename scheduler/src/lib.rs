@@ -15,6 +15,7 @@ pub mod queue;
 pub mod binding;
 pub mod extenders;
 mod pod_group_condition;
+mod surroundings;
 
 // What the crates below offer to plugins outside this repository.
 pub use scheduler_explanation as explanation;

@@ -19,6 +19,7 @@ use crate::metrics::queue::QueueMetrics;
 use crate::metrics::{AttemptResult, SchedulerMetrics, timing};
 use crate::queue::QueuedPod;
 use crate::queue::shared::SharedQueue;
+use crate::surroundings::Surroundings;
 use client::{Action, Client, Informer, Informers, ListOptions, Lister, Recorder};
 use component_base::env::Env;
 use component_base::rng::Random;
@@ -84,6 +85,7 @@ pub struct Scheduler {
     nominates_expected_nodes: bool,
     pub(crate) pods: Lister<Pod>,
     pub(crate) nodes: Lister<Node>,
+    pub(crate) surroundings: Surroundings,
     pub(crate) metrics: SchedulerMetrics,
     /// `None` unless groups are scheduled.
     group_metrics: Option<PodGroupMetrics>,
@@ -193,6 +195,7 @@ impl Scheduler {
             nominates_expected_nodes: features.is_on(NOMINATED_NODE_NAME_FOR_EXPECTATION),
             pods: pods.lister(),
             nodes: informers.of().lister(),
+            surroundings: Surroundings::new(informers),
             metrics: SchedulerMetrics::new(env),
             batch_metrics: shares_results.then(|| BatchMetrics::new(env)),
             preemption_metrics: features.is_on(SCHEDULER_ASYNC_PREEMPTION).then(|| PreemptionMetrics::new(env)),

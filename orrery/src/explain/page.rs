@@ -285,12 +285,16 @@ fn why(choice: &Choice) -> String {
 }
 
 fn verified(verification: &Verification, paint: Paint) -> String {
-    let Verification { unknown, compared, differences } = verification;
+    let Verification { unknown, compared, skipped, differences } = verification;
     if !unknown.is_empty() {
         return format!("the reference evaluator does not know {}", unknown.join(", "));
     }
+    let changed = match skipped.is_empty() {
+        true => String::new(),
+        false => format!(" that can be compared; objects have changed since for {}", skipped.join(", ")),
+    };
     match differences.is_empty() {
-        true => paint.good(&format!("the reference evaluator agrees in all {compared} verdicts and scores")),
+        true => paint.good(&format!("the reference evaluator agrees in all {compared} verdicts and scores{changed}")),
         false => paint.bad(&format!("the reference evaluator does not agree: {}", differences.join("; "))),
     }
 }

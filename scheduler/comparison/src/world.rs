@@ -282,9 +282,14 @@ fn profile() -> impl Strategy<Value = Value> {
         json!({}),
         json!({"resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]}),
     ]);
+    let binding = one_of(&[
+        json!({}),
+        json!({"shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]}),
+        json!({"shape": [{"utilization": 20, "score": 0}, {"utilization": 70, "score": 10}, {"utilization": 90, "score": 3}]}),
+    ]);
     let disabled = one_of(&["", "", "", "InterPodAffinity", "PodTopologySpread", "ImageLocality"]);
-    (fit, affinity, pods, spread, balance, disabled).prop_map(
-        |(fit, affinity, (hard, ignores), spread, balance, disabled)| {
+    (fit, affinity, pods, spread, balance, (binding, disabled)).prop_map(
+        |(fit, affinity, (hard, ignores), spread, balance, (binding, disabled))| {
             let pods = json!({"hardPodAffinityWeight": hard, "ignorePreferredTermsOfExistingPods": ignores});
             let args = [
                 ("NodeResourcesFit", fit),
@@ -292,6 +297,7 @@ fn profile() -> impl Strategy<Value = Value> {
                 ("InterPodAffinity", pods),
                 ("PodTopologySpread", spread),
                 ("NodeResourcesBalancedAllocation", balance),
+                ("VolumeBinding", binding),
             ];
             let config: Value = args.into_iter().map(|(name, args)| json!({"name": name, "args": args})).collect();
             let mut profile = json!({"pluginConfig": config});

@@ -77,6 +77,9 @@ pub struct Explanation {
     /// Differences between the recorded decision and the one that this explanation has computed again. They come from
     /// objects outside the snapshot that have changed since, such as volumes.
     pub differences: Vec<String>,
+    /// Plugins whose scores are other ones now, for the same reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale_scores: Vec<String>,
     /// The changes that were asked for; empty for what really happened.
     pub what_if: Vec<String>,
     /// The node that was really chosen, if `what_if` is not empty.
@@ -250,5 +253,8 @@ pub struct Verification {
     pub unknown: Vec<String>,
     /// Number of verdicts and scores that were compared.
     pub compared: usize,
+    /// Plugins whose scores were not compared, because what they read has changed since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
     pub differences: Vec<String>,
 }

@@ -11,7 +11,7 @@ use scheduling_framework::configuration::profile::TieBreak;
 use scheduling_framework::cycle::{self, Decision};
 use scheduling_framework::plugin_scores::PluginScores;
 use scheduling_framework::rejection::code;
-use scheduling_framework::{CycleState, FailedCycle, FitError, Nomination, PreFilterResult, PreScoreResult};
+use scheduling_framework::{CycleState, EXTENDER, FailedCycle, FitError, Nomination, PreFilterResult, PreScoreResult};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,10 +26,11 @@ pub fn explain(attempt: &Attempt, snapshot: &Snapshot) -> Explanation {
     let rejected = pre_filters.iter().any(|step| !step.reasons.is_empty());
     let node = |node: &Arc<NodeInfo>| filter(attempt, &state, snapshot, node, rejected, allowed.as_ref());
     let mut nodes: Vec<NodeVerdict> = snapshot.nodes().iter().map(node).collect();
-    let mut differences = compare_fits(attempt, &nodes, snapshot);
+    let (mut differences, mut stale_scores) = (compare_fits(attempt, &nodes, snapshot), Vec::new());
     if let Outcome::Found(decision) = &attempt.outcome {
         let raw = score(attempt, &mut state, decision, snapshot);
-        differences.extend(compare_scores(decision, &raw));
+        stale_scores = stale(decision, &raw);
+        differences.extend(stale_scores.iter().map(|plugin| format!("{plugin}: its scores differ from those of then")));
         add_scores(&mut nodes, decision, &raw, snapshot);
     }
     differences.truncate(MAX_DIFFERENCES);
@@ -45,6 +46,7 @@ pub fn explain(attempt: &Attempt, snapshot: &Snapshot) -> Explanation {
         group_preemption: attempt.group_preemption.lock().as_deref().cloned(),
         timings: timings(attempt),
         differences,
+        stale_scores,
         ..Explanation::default()
     }
 }
@@ -196,12 +198,14 @@ fn compare_fits(attempt: &Attempt, nodes: &[NodeVerdict], snapshot: &Snapshot) -
     differing.map(|node| format!("{}: {} now, {} then", node.name, says(node.fits), says(!node.fits))).collect()
 }
 
-fn compare_scores(decision: &Decision, scored: &[Scored]) -> Vec<String> {
+/// Returns the plugins whose scores differ from those of then. Extenders are not asked again.
+fn stale(decision: &Decision, scored: &[Scored]) -> Vec<String> {
     let now: BTreeMap<&str, &PluginScores> =
         scored.iter().map(|plugin| (plugin.normalized.plugin, &plugin.normalized)).collect();
-    let changed =
-        decision.scores.iter().filter(|then| now.get(then.plugin).is_some_and(|now| now.scores != then.scores));
-    changed.map(|then| format!("{}: its scores differ from those of then", then.plugin)).collect()
+    let is_stale = |then: &&PluginScores| {
+        then.plugin != EXTENDER && now.get(then.plugin).is_none_or(|now| now.scores != then.scores)
+    };
+    decision.scores.iter().filter(is_stale).map(|then| then.plugin.to_owned()).collect()
 }
 
 fn size(snapshot: &Snapshot) -> SnapshotSize {

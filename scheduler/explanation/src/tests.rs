@@ -2,6 +2,7 @@
 
 use crate::attempt::{Attempt, Outcome};
 use crate::attempts::Attempts;
+use crate::document::NodeVerdict;
 use crate::explain::explain;
 use crate::export::{self, Format};
 use crate::reason::reason;
@@ -9,9 +10,17 @@ use crate::recorder::{Limits, Recorder};
 use crate::rows;
 use crate::verify::verify;
 use crate::what_if::{self, what_if};
+use client::Lister;
 use jiff::Timestamp;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use scheduler_plugins::fixture::{TestCluster, info, node, pod};
+use proto::Kind;
+use proto::kinds::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use proto::kinds::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use proto::kinds::api::storage::v1::StorageClass;
+use scheduler_plugins::dynamic_resources::{self, DeviceClasses};
+use scheduler_plugins::fixture::{Objects, TestCluster, info, node, pod, profile, profile_of};
+use scheduler_plugins::storage::Storage as Caches;
+use scheduler_reference::{Cluster, Devices, Storage};
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::plugin_scores::PluginScores;
 use scheduling_framework::{CycleState, EXTENDER};
@@ -174,7 +183,7 @@ fn what_if_runs_the_cycle_again() {
     // The reference evaluator is asked about the changed profile.
     for changes in ["without=TaintToleration", "weight=ImageLocality:9", "node=n3"] {
         let (changed, explanation) = what_if(&attempt, &cluster.snapshot, &what_if::parse(changes).unwrap()).unwrap();
-        let verified = verify(&changed, &cluster.snapshot, &explanation);
+        let verified = verify(&changed, &cluster.snapshot, &explanation, None);
         assert_eq!((verified.unknown, verified.differences), (vec![], vec![]), "{changes}");
     }
     // Extenders are not asked again, and the evaluator does not know them.
@@ -186,7 +195,7 @@ fn what_if_runs_the_cycle_again() {
     let changes = what_if::parse("node=n3").unwrap();
     let (_, explanation) = what_if(&asked, &cluster.snapshot, &changes).unwrap();
     assert_eq!(explanation.what_if, ["node=n3", "without=the extenders"]);
-    let verified = verify(&asked, &cluster.snapshot, &explain(&asked, &cluster.snapshot));
+    let verified = verify(&asked, &cluster.snapshot, &explain(&asked, &cluster.snapshot), None);
     assert_eq!(verified.unknown, ["extenders"]);
 }
 
@@ -197,18 +206,125 @@ fn the_reference_evaluator_agrees_where_it_knows_the_pod() {
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}}]});
     let known = attempt(&mut cluster, pod("web", "1", spread), false);
     let mut explanation = explain(&known, &cluster.snapshot);
-    let verified = verify(&known, &cluster.snapshot, &explanation);
+    let verified = verify(&known, &cluster.snapshot, &explanation, None);
     assert_eq!((verified.differences, verified.unknown), (vec![], vec![]));
     assert!(verified.compared > 9);
 
     explanation.nodes[0].scores[0].score = 7;
-    let verified = verify(&known, &cluster.snapshot, &explanation);
+    let verified = verify(&known, &cluster.snapshot, &explanation, None);
     assert_eq!(verified.differences, ["n1: TaintToleration 7; the reference: 100"]);
 
     let volume = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]});
     let unknown = attempt(&mut cluster, pod("db", "1", volume), false);
     let explanation = explain(&unknown, &cluster.snapshot);
-    assert_eq!(verify(&unknown, &cluster.snapshot, &explanation).unknown, ["volumes with storage"]);
+    assert_eq!(verify(&unknown, &cluster.snapshot, &explanation, None).unknown, ["volumes with storage"]);
+}
+
+/// A cluster whose plugins read these claims and volumes, and the same objects for the reference evaluator.
+fn with_storage(claims: &[Value], volumes: &[Value]) -> (TestCluster, Cluster) {
+    let decoded_claims = || claims.iter().map(|it| PersistentVolumeClaim::decode_value(it.clone()).unwrap());
+    let decoded_volumes = || volumes.iter().map(|it| PersistentVolume::decode_value(it.clone()).unwrap());
+    let class = json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    let class = StorageClass::decode_value(class).unwrap();
+    let mut objects = Objects::default();
+    objects.volumes.sources.storage = Caches {
+        claims: Lister::of(decoded_claims()),
+        classes: Lister::of([class.clone()]),
+        ..Caches::empty().with_volumes(decoded_volumes())
+    };
+    let shape = json!({"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]});
+    let binding = json!({"pluginConfig": [{"name": "VolumeBinding", "args": shape}]});
+    let nodes = ["n1", "n2", "n3"].map(|name| node(name, if name == "n3" { "b" } else { "a" }, json!({})));
+    let storage = Storage {
+        claims: decoded_claims().collect(),
+        volumes: decoded_volumes().collect(),
+        classes: [class].into_iter().collect(),
+        ..Storage::default()
+    };
+    let surroundings = Cluster { storage: Arc::new(storage), ..Cluster::default() };
+    (TestCluster::with(profile_of(&binding, objects), nodes), surroundings)
+}
+
+#[test]
+fn the_reference_evaluator_judges_pods_with_claims() {
+    let mut claim = json!({
+        "metadata": {"namespace": "shop", "name": "data", "uid": "data"},
+        "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let volume = |name: &str, zone: &str, size: &str| {
+        let here = json!([{"key": "zone", "operator": "In", "values": [zone]}]);
+        json!({
+            "metadata": {"name": name, "uid": name},
+            "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": here}]}}},
+            "status": {"phase": "Available"},
+        })
+    };
+    let volumes = [volume("small", "a", "2Gi"), volume("large", "b", "10Gi")];
+    let pod = pod("db", "1", json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}));
+    let (mut cluster, surroundings) = with_storage(&[claim.clone()], &volumes);
+    let mut tried = attempt(&mut cluster, pod, false);
+    let explanation = explain(&tried, &cluster.snapshot);
+    let verified = verify(&tried, &cluster.snapshot, &explanation, Some(&surroundings));
+    assert_eq!((verified.unknown, verified.differences, verified.skipped), (vec![], vec![], vec![]));
+    let of_volumes = |node: &NodeVerdict| node.scores.iter().find(|it| it.plugin == "VolumeBinding").map(|it| it.score);
+    assert_eq!(explanation.nodes.iter().find(|node| node.name == "n3").map(of_volumes), Some(Some(10)));
+
+    // The claim is bound meanwhile. Its other node does not fit any more for both, and scores of then are not compared.
+    claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+    claim["spec"]["volumeName"] = json!("large");
+    let (later, surroundings) = with_storage(&[claim], &volumes);
+    tried.profile = Arc::new(later.profile);
+    let explanation = explain(&tried, &cluster.snapshot);
+    let verified = verify(&tried, &cluster.snapshot, &explanation, Some(&surroundings));
+    assert_eq!((verified.unknown, verified.differences), (vec![], vec![]));
+    assert_eq!(verified.skipped, ["VolumeBinding"]);
+    assert!(explanation.differences.iter().any(|it| it == "n1: does not fit now, fits then"), "{explanation:?}");
+}
+
+#[test]
+fn the_reference_evaluator_judges_pods_with_devices() {
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {}});
+    let slice = |node: &str, devices: &[&str]| {
+        let devices: Vec<Value> = devices.iter().map(|name| json!({"name": name})).collect();
+        json!({"metadata": {"name": node}, "spec": {"driver": "gpu.example.com", "nodeName": node, "devices": devices,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}}})
+    };
+    let one = |name: &str, count: i64| json!({"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count});
+    let request = json!({"name": "r", "firstAvailable": [one("two", 2), one("one", 1)]});
+    let claim = json!({"metadata": {"namespace": "shop", "name": "train", "uid": "train"},
+        "spec": {"devices": {"requests": [request]}}});
+    let slices = [slice("n1", &["a", "b"]), slice("n2", &["a"]), slice("n3", &[])];
+    let classes = || [DeviceClass::decode_value(class.clone()).unwrap()];
+    let claims = || [ResourceClaim::decode_value(claim.clone()).unwrap()];
+    let slices = || slices.iter().map(|slice| ResourceSlice::decode_value(slice.clone()).unwrap());
+    let mut objects = Objects::default();
+    objects.devices.sources =
+        dynamic_resources::Sources::of(Lister::of(claims()), DeviceClasses::of(classes()), Lister::of(slices()));
+    let devices = Devices {
+        claims: claims().into_iter().collect(),
+        classes: classes().into_iter().collect(),
+        slices: slices().collect(),
+    };
+    let surroundings = Cluster { devices: Arc::new(devices), ..Cluster::default() };
+    let nodes = ["n1", "n2", "n3"].map(|name| node(name, "a", json!({})));
+    let mut cluster = TestCluster::with(profile(objects), nodes);
+    let claims = json!([{"name": "c", "resourceClaimName": "train"}]);
+    let pod = pod("job", "1", json!({"resourceClaims": claims}));
+    let tried = attempt(&mut cluster, pod, false);
+    let explanation = explain(&tried, &cluster.snapshot);
+    let verified = verify(&tried, &cluster.snapshot, &explanation, Some(&surroundings));
+    assert_eq!((verified.unknown, verified.differences, verified.skipped), (vec![], vec![], vec![]));
+    let score = |node: &NodeVerdict| {
+        let of_devices = node.scores.iter().find(|it| it.plugin == "DynamicResources").map(|it| it.score);
+        (node.fits, of_devices)
+    };
+    // The first alternative is free on n1, and the second one on n2.
+    let scores: Vec<_> = explanation.nodes.iter().map(score).collect();
+    assert_eq!(scores, [(true, Some(100)), (true, Some(87)), (false, None)]);
+    let verified = verify(&tried, &cluster.snapshot, &explanation, None);
+    assert_eq!(verified.unknown, ["resource claims"]);
 }
 
 #[test]

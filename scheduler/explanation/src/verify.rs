@@ -1,7 +1,7 @@
 //! Compares an explanation with the reference evaluator, which shares no code with the plugins.
 //!
-//! An attempt keeps nodes and pods. Where a decision depends on other objects, or on plugins that the evaluator does not
-//! know, nothing is compared.
+//! An attempt keeps nodes and pods. All other objects are those of now for both: the plugins of the explanation read their caches,
+//! and the evaluator gets the same objects. Where a decision depends on what the evaluator does not know, nothing is compared.
 
 use crate::attempt::Attempt;
 use crate::document::{Explanation, NodeVerdict, Verification};
@@ -14,14 +14,20 @@ use scheduling_framework::cache::Snapshot;
 /// Most differences that are listed.
 const MAX_DIFFERENCES: usize = 20;
 
-/// Compares an explanation of an attempt with what the reference evaluator says about its snapshot.
-pub fn verify(attempt: &Attempt, snapshot: &Snapshot, explanation: &Explanation) -> Verification {
+/// Compares an explanation of an attempt with what the reference evaluator says about its snapshot. `surroundings` has the objects
+/// besides nodes and pods; without them, pods that need such objects are not judged.
+pub fn verify(
+    attempt: &Attempt,
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    surroundings: Option<&Cluster>,
+) -> Verification {
     let settings = settings(&attempt.profile);
-    let unknown = unknown(attempt, &settings, snapshot, explanation);
+    let unknown = unknown(attempt, &settings, snapshot, explanation, surroundings);
     if !unknown.is_empty() {
         return Verification { unknown, ..Verification::default() };
     }
-    let (cluster, pod) = (cluster(snapshot), &*attempt.pod.pod);
+    let (cluster, pod) = (cluster(snapshot, surroundings.cloned().unwrap_or_default()), &*attempt.pod.pod);
     let (mut differences, mut compared) = (Vec::new(), 0);
     let verdicts = cluster.evaluate(pod, &settings).verdicts;
     // Of a what-if with one candidate, only that is compared.
@@ -44,7 +50,7 @@ pub fn verify(attempt: &Attempt, snapshot: &Snapshot, explanation: &Explanation)
         scored.iter().filter_map(|node| cluster.nodes.get(&node.name)).map(|node| &**node).collect();
     let theirs = cluster.score(pod, &settings, &objects);
     for node in &scored {
-        for ours in &node.scores {
+        for ours in node.scores.iter().filter(|ours| !explanation.stale_scores.contains(&ours.plugin)) {
             let plugin = theirs.iter().find(|plugin| plugin.plugin == ours.plugin);
             let theirs = plugin.and_then(|plugin| plugin.scores.get(&node.name)).copied();
             compared += 1;
@@ -55,7 +61,7 @@ pub fn verify(attempt: &Attempt, snapshot: &Snapshot, explanation: &Explanation)
         }
     }
     differences.truncate(MAX_DIFFERENCES);
-    Verification { unknown, compared, differences }
+    Verification { unknown, compared, skipped: explanation.stale_scores.clone(), differences }
 }
 
 fn first_rejection(node: &NodeVerdict) -> Option<(String, Vec<String>)> {
@@ -74,7 +80,13 @@ fn settings(profile: &Profile) -> Settings {
 }
 
 /// Returns the parts of an attempt that the evaluator does not know.
-fn unknown(attempt: &Attempt, settings: &Settings, snapshot: &Snapshot, explanation: &Explanation) -> Vec<String> {
+fn unknown(
+    attempt: &Attempt,
+    settings: &Settings,
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    surroundings: Option<&Cluster>,
+) -> Vec<String> {
     let spec = attempt.pod.spec();
     let mut unknown: Vec<String> =
         settings.unknown().into_iter().map(|plugin| format!("the plugin {plugin}")).collect();
@@ -84,14 +96,22 @@ fn unknown(attempt: &Attempt, settings: &Settings, snapshot: &Snapshot, explanat
             unknown.push(what.to_owned());
         }
     };
-    note(spec.volumes.iter().flatten().any(is_storage), "volumes with storage");
-    note(spec.resource_claims.iter().flatten().next().is_some(), "resource claims");
-    let is_of_node = |resource: &str| snapshot.nodes().iter().any(|node| node.allocatable.get(resource) > 0);
-    note(attempt.pod.requests.scalar.keys().any(|name| !is_of_node(name)), "resources of device classes");
     note(attempt.had_extenders(), "extenders");
-    let owned = attempt.pod.pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
-    let spreads = spec.topology_spread_constraints.iter().flatten().next().is_some();
-    note(owned && !spreads, "default spreading of a workload's pods");
+    match surroundings {
+        Some(surroundings) => {
+            surroundings.unknown_devices(&attempt.pod.pod).into_iter().for_each(|what| note(true, what));
+        }
+        None => {
+            note(spec.volumes.iter().flatten().any(is_storage), "volumes with storage");
+            note(spec.resource_claims.iter().flatten().next().is_some(), "resource claims");
+            let is_of_node = |resource: &str| snapshot.nodes().iter().any(|node| node.allocatable.get(resource) > 0);
+            note(attempt.pod.requests.scalar.keys().any(|name| !is_of_node(name)), "resources of device classes");
+            let mut owners = attempt.pod.pod.metadata.owner_references.iter().flatten();
+            let is_owned = owners.any(|owner| owner.controller == Some(true));
+            let spreads = spec.topology_spread_constraints.iter().flatten().next().is_some();
+            note(is_owned && !spreads, "default spreading of a workload's pods");
+        }
+    }
     note(
         explanation.nodes.iter().any(|node| !node.nominated_pods.is_empty()),
         "other pods that are nominated to nodes",
@@ -103,9 +123,8 @@ fn is_storage(volume: &Volume) -> bool {
     volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some() || volume.csi.is_some()
 }
 
-/// Returns the objects of a snapshot.
-fn cluster(snapshot: &Snapshot) -> Cluster {
-    let mut cluster = Cluster::default();
+/// Adds the objects of a snapshot.
+fn cluster(snapshot: &Snapshot, mut cluster: Cluster) -> Cluster {
     for (name, labels) in snapshot.namespaces().iter() {
         cluster.namespaces.insert(name.clone(), labels.clone());
     }

@@ -22,13 +22,15 @@ impl<T> Default for Named<T> {
 
 impl<T: Kind> FromIterator<T> for Named<T> {
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
-        let mut named = Self::default();
-        objects.into_iter().for_each(|object| named.set(object));
-        named
+        Self::of(objects.into_iter().map(Arc::new))
     }
 }
 
 impl<T: Kind> Named<T> {
+    pub fn of(objects: impl IntoIterator<Item = Arc<T>>) -> Self {
+        Self(objects.into_iter().map(|object| (object.key(), object)).collect())
+    }
+
     pub fn set(&mut self, object: T) {
         self.0.insert(object.key(), Arc::new(object));
     }

@@ -6,14 +6,16 @@ mod world;
 use crate::nodes::{matches, to_highest};
 use crate::{Cluster, Rejection};
 use component_helpers::device_claims::{
-    ClaimName, MAX_CONSUMERS, allocation, claim_name, consumers, entries, is_for_pod, is_reserved_for,
+    ClaimName, MAX_CONSUMERS, allocation, claim_name, consumers, devices, entries, is_for_pod, is_reserved_for,
 };
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
-use proto::kinds::api::resource::v1::{DeviceRequest, ResourceClaim};
+use proto::kinds::api::resource::v1::{DeviceRequest, DeviceRequestAllocationResult, ResourceClaim};
 use world::{Choice, World};
 
 const NAME: &str = "DynamicResources";
+/// Annotation of the claims that a scheduler makes.
+const MADE_BY_SCHEDULER: &str = "resource.kubernetes.io/extended-resource-claim";
 /// Points of the first alternative of a request.
 const FIRST_ALTERNATIVE: i64 = 8;
 
@@ -61,6 +63,32 @@ impl Cluster {
     pub(crate) fn device_totals(&self, node: &Node, resource: &str) -> (i64, i64) {
         let Some(class) = self.backing(resource) else { return (0, 0) };
         world::totals(self, node, class).unwrap_or((0, 0))
+    }
+}
+
+impl Cluster {
+    /// Returns the parts of a pod that this evaluator does not know: devices that drivers have to make ready, which needs a
+    /// clock, and a claim that a scheduler has made for its extended resources.
+    pub fn unknown_devices(&self, pod: &Pod) -> Vec<&'static str> {
+        let mut unknown = Vec::new();
+        let own = entries(pod).filter_map(|entry| match claim_name(pod, entry) {
+            ClaimName::Shared(name) | ClaimName::Own(name) => self.devices.claims.get_in(pod.namespace(), name),
+            ClaimName::NotNeeded | ClaimName::NotMade => None,
+        });
+        let awaits = |it: &DeviceRequestAllocationResult| {
+            it.binding_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty())
+        };
+        if own.flat_map(devices).any(awaits) {
+            unknown.push("devices that have to be made ready");
+        }
+        let is_made = |claim: &ResourceClaim| {
+            let mark = claim.metadata.annotations.as_ref().and_then(|all| all.get(MADE_BY_SCHEDULER));
+            mark.is_some_and(|mark| mark == "true") && is_for_pod(claim, pod)
+        };
+        if self.devices.claims.iter().any(is_made) {
+            unknown.push("a claim of extended resources that was made before");
+        }
+        unknown
     }
 }
 

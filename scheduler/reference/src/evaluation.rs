@@ -202,6 +202,7 @@ impl Cluster {
                 "NodeResourcesBalancedAllocation" => resources::balance_scores(self, settings, pod, fit),
                 "PodTopologySpread" => self.spread_scores(settings, pod, fit),
                 "InterPodAffinity" => self.affinity_scores(settings, pod, fit),
+                "VolumeBinding" => self.volume_scores(settings, pod, fit),
                 "ImageLocality" => Some(self.image_locality(pod, fit)),
                 "DynamicResources" => devices::Wanted::of(self, pod).ok().and_then(|wanted| wanted.scores(self, fit)),
                 _ => None,

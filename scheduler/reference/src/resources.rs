@@ -37,9 +37,10 @@ struct Ratio {
     shape: Vec<Point>,
 }
 
+/// A point of a function from the use of something, in percent, to a score up to 10.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Point {
+pub struct Point {
     utilization: i64,
     score: i64,
 }
@@ -356,7 +357,7 @@ pub fn balance_scores(cluster: &Cluster, settings: &Settings, pod: &Pod, fit: &[
 }
 
 /// Returns ten times the value of the function that is a line between the points, and constant outside.
-fn on_line(points: &[Point], at: i64) -> i64 {
+pub fn on_line(points: &[Point], at: i64) -> i64 {
     let Some(right) = points.iter().position(|point| at <= point.utilization) else {
         return points.last().map_or(0, |last| last.score * 10);
     };

@@ -33,6 +33,9 @@ const SCORES: [(&str, i64); 8] = [
     ("ImageLocality", 1),
 ];
 
+/// A plugin that scores only with the argument `shape`, which a gate lets it have.
+const SCORES_BY_SHAPE: &str = "VolumeBinding";
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The PreFilter plugins in their order.
@@ -61,7 +64,8 @@ impl Settings {
     pub fn unknown(&self) -> Vec<&str> {
         let filters = self.filters.iter().filter(|name| !FILTERS.contains(&name.as_str()));
         let scores = self.scores.iter().map(|(name, _)| name);
-        let scores = scores.filter(|name| !SCORES.iter().any(|(known, _)| known == name));
+        let is_known = |name: &str| name == SCORES_BY_SHAPE || SCORES.iter().any(|(known, _)| *known == name);
+        let scores = scores.filter(|name| !is_known(name));
         filters.chain(scores).map(String::as_str).collect()
     }
 

@@ -1,8 +1,9 @@
 //! Volumes: which claims and disks let a pod run on a node, from the objects of storage.
 
 use crate::nodes::matches;
+use crate::resources::{Point, on_line};
 use crate::selector::selects;
-use crate::{Cluster, NO_LABELS, Rejection, label};
+use crate::{Cluster, NO_LABELS, Rejection, Settings, label};
 use component_helpers::volumes::annotations::{SELECTED_NODE, annotation};
 use component_helpers::volumes::csi_volume::CsiVolume;
 use component_helpers::volumes::pod_volumes::{self, ClaimVolume};
@@ -11,7 +12,8 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use proto::kinds::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use proto::meta::quantity::Quantity;
-use std::collections::BTreeSet;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const BINDING: &str = "VolumeBinding";
@@ -28,6 +30,39 @@ pub struct Wanted<'a> {
     bound: Vec<&'a PersistentVolume>,
     /// Claims that wait for their first consumer, the smallest first.
     waiting: Vec<(&'a PersistentVolumeClaim, &'a StorageClass)>,
+}
+
+/// What the claims that wait get on a node.
+#[derive(Default)]
+struct Choice<'a> {
+    /// Claims that get volumes which are there, with their sizes in bytes.
+    found: Vec<(&'a PersistentVolumeClaim, i64)>,
+    /// Claims for which volumes are made, with the room in bytes.
+    made: Vec<(&'a PersistentVolumeClaim, i64)>,
+}
+
+impl Choice<'_> {
+    /// Returns how much of the storage of each class is used, in percent. What is to be made counts only if no volume is there.
+    fn uses(&self) -> impl Iterator<Item = i64> {
+        let is_made = self.found.is_empty();
+        let mut classes: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for (claim, bytes) in if is_made { &self.made } else { &self.found } {
+            let (wanted, all) = classes.entry(claims::class(claim)).or_default();
+            *wanted = wanted.saturating_add(claims::requested(claim).value());
+            *all = if is_made { *bytes } else { all.saturating_add(*bytes) };
+        }
+        let percent = |(wanted, all): (i64, i64)| match all {
+            0 => 100,
+            all => (i128::from(wanted) * 100 / i128::from(all)).min(100) as i64,
+        };
+        classes.into_values().map(percent)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BindingArgs {
+    shape: Option<Vec<Point>>,
 }
 
 fn rejection(plugin: &'static str, why: String) -> Rejection {
@@ -104,22 +139,46 @@ impl Cluster {
         if !wanted.bound.iter().all(|volume| is_in_reach(volume, node)) {
             reasons.push("node(s) didn't match PersistentVolume's node affinity".to_owned());
         }
-        let mut taken = BTreeSet::new();
+        reasons.extend(self.choice(wanted, node).err().map(str::to_owned));
+        (!reasons.is_empty()).then_some(Rejection { plugin: BINDING, reasons, is_resolvable: false })
+    }
+
+    /// Returns what the claims that wait get on a node, or why one of them gets nothing.
+    fn choice<'a>(&'a self, wanted: &Wanted<'a>, node: &Node) -> Result<Choice<'a>, &'static str> {
+        let (mut choice, mut taken) = (Choice::default(), BTreeSet::new());
         for (claim, class) in &wanted.waiting {
             let selected = annotation(*claim, SELECTED_NODE);
             if selected.is_some_and(|selected| selected != node.name()) {
-                reasons.push(BIND_CONFLICT.to_owned());
-                break;
+                return Err(BIND_CONFLICT);
             }
             let found = if selected.is_some() { None } else { self.smallest(claim, class, node, &taken) };
-            if let Some(volume) = found {
-                taken.insert(volume.name().to_owned());
-            } else if let Some(why) = self.cannot_make(claim, class, node) {
-                reasons.push(why.to_owned());
-                break;
+            match found {
+                Some(volume) => {
+                    taken.insert(volume.name().to_owned());
+                    choice.found.push((*claim, volumes::capacity(volume).value()));
+                }
+                None => choice.made.extend(self.make(claim, class, node)?.map(|room| (*claim, room))),
             }
         }
-        (!reasons.is_empty()).then_some(Rejection { plugin: BINDING, reasons, is_resolvable: false })
+        Ok(choice)
+    }
+
+    /// Scores nodes by how full the storage gets that the claims use there: the mean of its classes. `None` without a shape or
+    /// without claims.
+    pub(crate) fn volume_scores(&self, settings: &Settings, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
+        let shape = settings.args::<BindingArgs>(BINDING).shape?;
+        let is_asked = settings.pre_filters.iter().any(|plugin| plugin == BINDING);
+        pod_volumes::with_claims(pod).next().filter(|_| is_asked)?;
+        let wanted = self.wanted_volumes(pod).ok()?;
+        let of_node = |node: &&Node| {
+            let scores: Vec<i64> = match self.choice(&wanted, node) {
+                Ok(choice) => choice.uses().map(|percent| on_line(&shape, percent)).collect(),
+                Err(_) => Vec::new(),
+            };
+            let sum: i64 = scores.iter().sum();
+            if scores.is_empty() { 0 } else { (sum as f64 / scores.len() as f64).round() as i64 }
+        };
+        Some(fit.iter().map(of_node).collect())
     }
 
     /// Returns the volume that is reserved for a claim, or else the smallest one that fits.
@@ -159,10 +218,16 @@ impl Cluster {
         free.into_iter().filter(is_free).min_by_key(|volume| (volumes::capacity(volume), volume.name().to_owned()))
     }
 
-    /// Returns why no volume can be made for a claim within reach of the node.
-    fn cannot_make(&self, claim: &PersistentVolumeClaim, class: &StorageClass, node: &Node) -> Option<&'static str> {
+    /// Returns the room, in bytes, where a volume can be made for a claim within reach of the node, or why none can. The driver
+    /// may not tell how much room there is.
+    fn make(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        node: &Node,
+    ) -> Result<Option<i64>, &'static str> {
         if ["", "kubernetes.io/no-provisioner"].contains(&class.provisioner.as_str()) {
-            return Some(BIND_CONFLICT);
+            return Err(BIND_CONFLICT);
         }
         let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
         let is_allowed = topologies.iter().any(|term| {
@@ -170,11 +235,11 @@ impl Cluster {
             expressions.all(|one| label(node, &one.key).is_some_and(|value| one.values.iter().any(|it| it == value)))
         });
         if !topologies.is_empty() && !is_allowed {
-            return Some(BIND_CONFLICT);
+            return Err(BIND_CONFLICT);
         }
-        let driver = self.storage.drivers.get(&class.provisioner)?;
-        if driver.spec.storage_capacity != Some(true) {
-            return None;
+        let driver = self.storage.drivers.get(&class.provisioner);
+        if driver.is_none_or(|driver| driver.spec.storage_capacity != Some(true)) {
+            return Ok(None);
         }
         let labels = node.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
         let has_room = |capacity: &Arc<CSIStorageCapacity>| {
@@ -184,8 +249,10 @@ impl Cluster {
                 && limit.is_some_and(|limit| limit >= claims::requested(claim))
                 && selects(capacity.node_topology.as_ref(), labels)
         };
-        let is_room = self.storage.capacities.iter().any(has_room);
-        (!is_room).then_some("node(s) did not have enough free storage")
+        let rooms = self.storage.capacities.iter().filter(|capacity| has_room(capacity));
+        let first = rooms.min_by_key(|capacity| capacity.key()).ok_or("node(s) did not have enough free storage")?;
+        let capacity = first.capacity.as_ref().and_then(|capacity| Quantity::try_from(capacity).ok());
+        Ok(capacity.map(|capacity| capacity.value()))
     }
 
     /// Returns the claims of a pod that only one pod may use at a time.

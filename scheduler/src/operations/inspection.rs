@@ -14,6 +14,7 @@ use proto::kinds::api::core::v1::Pod;
 use proto::kinds::jiff::Timestamp;
 use scheduler_explanation::document::{Held, HeldList};
 use scheduler_explanation::{Attempts, Limits, Recorder, recorder};
+use scheduler_reference::Cluster;
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
@@ -72,6 +73,11 @@ impl Inspection {
             };
             HeldList { items: scheduler.queue.with(held) }
         })
+    }
+
+    /// Returns the present objects besides nodes and pods.
+    pub fn surroundings(&self) -> Option<Cluster> {
+        self.of_scheduler(|scheduler| scheduler.surroundings.cluster())
     }
 
     pub fn pods(&self) -> Option<Vec<Arc<Pod>>> {

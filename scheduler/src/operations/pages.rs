@@ -22,6 +22,7 @@ use scheduler_explanation::attempt::Attempt;
 use scheduler_explanation::document::{AttemptList, Explanation};
 use scheduler_explanation::export::{self, Format, MAX_ROWS};
 use scheduler_explanation::{Recorder, explain, rows, verify, what_if};
+use scheduler_reference::Cluster;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -150,17 +151,23 @@ async fn one(
     Query(asked): Query<Parameters>,
 ) -> Result<Response<Body>, Refusal> {
     let recorder = recorder(&seen)?;
-    Ok(json(&env.blocking(move || explanation(&recorder, id, &asked)).await?))
+    let surroundings = if asked.verify { seen.surroundings() } else { None };
+    Ok(json(&env.blocking(move || explanation(&recorder, id, &asked, surroundings.as_ref())).await?))
 }
 
-fn explanation(recorder: &Recorder, id: u64, asked: &Parameters) -> Result<Explanation, Refusal> {
+fn explanation(
+    recorder: &Recorder,
+    id: u64,
+    asked: &Parameters,
+    surroundings: Option<&Cluster>,
+) -> Result<Explanation, Refusal> {
     let missing = || refuse(StatusCode::NOT_FOUND, format!("attempt {id} is not kept"));
     let (attempt, snapshot) = recorder.get(id).ok_or_else(missing)?;
     let bad = |error: what_if::WhatIfError| refuse(StatusCode::BAD_REQUEST, error);
     let changes = what_if::parse(&asked.what_if).map_err(bad)?;
     let verified = |attempt: &Attempt, explanation: Explanation| match asked.verify {
         true => {
-            let verification = Some(verify::verify(attempt, &snapshot, &explanation));
+            let verification = Some(verify::verify(attempt, &snapshot, &explanation, surroundings));
             Explanation { verification, ..explanation }
         }
         false => explanation,

@@ -134,6 +134,44 @@ fn claims_that_wait_for_their_first_consumer() {
     ]);
 }
 
+/// With the gate StorageCapacityScoring. The numbers of the shape are those of the documentation of RequestedToCapacityRatio.
+#[test]
+fn a_shape_scores_nodes_by_the_use_of_their_storage() {
+    let mut tiny = zones();
+    let full_first = json!({"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]});
+    tiny.world.profile = json!({"pluginConfig": [{"name": "VolumeBinding", "args": full_first}]});
+    tiny.world.classes = vec![
+        class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({})),
+        class("made", DRIVER, "WaitForFirstConsumer", json!({})),
+    ];
+    tiny.world.drivers = vec![json!({"metadata": {"name": DRIVER}, "spec": {"storageCapacity": true}})];
+    tiny.world.capacities = [("a", "10Gi"), ("b", "40Gi")]
+        .map(|(zone, capacity)| {
+            json!({"metadata": {"namespace": "kube-system", "name": zone}, "storageClassName": "made",
+                "nodeTopology": {"matchLabels": {ZONE: zone}}, "capacity": capacity})
+        })
+        .into();
+    tiny.world.volumes = vec![
+        volume("small", "local", "2Gi", in_zone("a")),
+        volume("large", "local", "10Gi", in_zone("b")),
+        volume("bound", "", "1Gi", json!({})),
+    ];
+    tiny.world.claims = vec![
+        claim("local-1", "local", "", "1Gi"),
+        claim("made-4", "made", "", "4Gi"),
+        claim("bound", "", "bound", "1Gi"),
+    ];
+    tiny.check_scores(
+        "VolumeBinding",
+        &[
+            ("half of one volume, and a tenth of the other", using(&["local-1"]), "a1=50 b1=10"),
+            ("4Gi of 10Gi, and of 40Gi", using(&["made-4"]), "a1=40 b1=10"),
+            ("a volume that is there hides what is to be made", using(&["local-1", "made-4"]), "a1=50 b1=10"),
+            ("a claim that is bound does not count", using(&["bound"]), "a1=0 b1=0 c1=0 none=0"),
+        ],
+    );
+}
+
 #[test]
 fn drivers_attach_so_many_volumes() {
     let mut tiny = zones();
