@@ -22,14 +22,14 @@ mod chooser;
 mod decision_log;
 mod alone;
 mod stepper;
-mod replay;
+mod steered;
 
 pub use chooser::Decision;
 pub use decision_log::{Detail, Told};
 pub use experiments::record::Event;
 pub use modelled_api::unmodelled;
-pub use replay::Replay;
 pub use setup::{Depth, NodeGroup, Setup, Submission};
+pub use steered::Steered;
 pub use stepper::Stepper;
 
 use crate::in_virtual_time;
@@ -45,7 +45,6 @@ use node_groups::{NodeGroups, Orders};
 use observed::Observer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
-use replay::Onlooker;
 use serde_json::{Value, json};
 use stage::Stage;
 use std::cell::RefCell;
@@ -53,6 +52,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use steered::Onlooker;
 use tokio::time::Instant;
 use world::{Change, World};
 
@@ -115,7 +115,7 @@ enum Guest {
     Nobody,
     /// Chooses nodes, in depth `scheduler`.
     Chooser(Arc<Chooser>),
-    /// Looks at the cluster, in depth `full`. It stays after the trial's end.
+    /// Looks at the cluster or schedules its pods, in depth `full`. It stays after the trial's end.
     Onlooker(Arc<Onlooker>),
 }
 
@@ -138,6 +138,12 @@ async fn play(
             let gangs = gangs::of(&submissions);
             let mut stage = Stage::raise(&env, setup.clone(), !gangs.is_empty(), log.clone()).await?;
             stage.prepare(&priorities, &namespaces).await?;
+            if let Guest::Onlooker(onlooker) = &guest
+                && setup.is_scheduled_from_outside
+            {
+                onlooker.begin(env.now(), &env, stage.outsider());
+                onlooker.arrival().await;
+            }
             let admin = stage.admin();
             let looks_on = matches!(guest, Guest::Onlooker(_));
             let loads = Loads::new(&env, &setup.deployments, looks_on.then(|| setup.node_names()));

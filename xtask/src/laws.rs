@@ -78,7 +78,7 @@ const EDGES: &[Edge] = &[
         complaint: "reads a clock, starts a task or thread, or has a channel without a limit; Env is for that",
         files: &[
             ("component-base/src/env.rs", "Env"),
-            ("simulator/src/trial/replay.rs", "keeps the paused clock from going on by itself"),
+            ("simulator/src/trial/steered.rs", "keeps the paused clock from going on by itself"),
         ],
     },
 ];

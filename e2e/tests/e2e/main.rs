@@ -31,6 +31,7 @@ mod dual_stack;
 mod encryption;
 mod every_verb;
 mod extenders;
+mod external_schedulers;
 mod faulty_proxy;
 mod feature_gates;
 mod flood;

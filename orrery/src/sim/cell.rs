@@ -14,7 +14,7 @@ use experiments::metrics;
 use experiments::output;
 use experiments::output::decisions::{DECISIONS, VERDICTS};
 use experiments::study::{Cell, DecisionRecords, Seeds};
-use simulator::trial::{self, Detail};
+use simulator::trial::{self, Detail, Setup, Submission};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,21 +54,46 @@ pub fn end_at_a_panic() {
     }));
 }
 
-/// Runs a cell. Progress goes to standard output, for the process that has started this one.
-pub fn run(options: &Options) -> Result<String, Vec<String>> {
+/// Reads the study of a cell. Its process ends at the limit of CPU time and at a panic.
+pub fn read(options: &Options) -> Result<StudyFile, Vec<String>> {
     options.cpu.apply()?;
-    end_at_a_panic();
-    tls::install_provider();
     let file = StudyFile::read(&options.study, options.seeds.clone())?;
-    let cell = file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
-    play(&file, &cell, &options.out, &FileSystem).map(|()| String::new())
+    file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
+    Ok(file)
 }
 
-/// Runs a cell, and writes its files below a folder.
-fn play(file: &StudyFile, cell: &Cell<'_>, out: &Path, disk: &impl Disk) -> Result<(), Vec<String>> {
+/// True for a cell whose scheduler is outside the simulation.
+pub fn is_external(file: &StudyFile, options: &Options) -> bool {
+    file.cell(&options.cell).is_some_and(|cell| cell.policy.external.is_some())
+}
+
+/// Runs a cell. Progress goes to standard output, for the process that has started this one.
+pub fn run(options: &Options, file: &StudyFile) -> Result<String, Vec<String>> {
+    end_at_a_panic();
+    tls::install_provider();
+    let cell = file.cell(&options.cell).ok_or_else(|| vec![format!("the study has no cell {}", options.cell)])?;
+    play(file, &cell, &options.out, &FileSystem).map(|()| String::new())
+}
+
+/// A cell that is about to run.
+pub struct Begun {
+    pub setup: Setup,
+    pub submissions: Vec<Submission>,
+    pub manifest: Manifest,
+    pub folder: PathBuf,
+}
+
+/// Prepares a cell, and opens the files that are written while it runs.
+pub fn begin(
+    file: &StudyFile,
+    cell: &Cell<'_>,
+    out: &Path,
+    disk: &impl Disk,
+) -> Result<(Begun, Recorder), Vec<String>> {
+    let line = |error: String| vec![error];
     let prepared = Prepared::new(file, cell)?;
     let folder = out.join(cell.to_string());
-    clear(&folder).map_err(|error| vec![error])?;
+    clear(&folder).map_err(line)?;
     let written = file.study.records.decisions;
     let (mut setup, submissions) = prepared.trial(file, cell)?;
     setup.decisions = Some(match written {
@@ -76,14 +101,31 @@ fn play(file: &StudyFile, cell: &Cell<'_>, out: &Path, disk: &impl Disk) -> Resu
         DecisionRecords::Plugins => Detail::Plugins,
     });
     setup.cpu_clock = Some(thread_cpu);
-    let mut recorder = Recorder::create(disk, &folder, &prepared, written).map_err(|error| vec![error])?;
-    trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
+    let recorder = Recorder::create(disk, &folder, &prepared, written).map_err(line)?;
+    Ok((Begun { setup, submissions, manifest: prepared.manifest, folder }, recorder))
+}
+
+/// Writes the files of a cell whose trial has ended.
+pub fn finish(
+    file: &StudyFile,
+    manifest: Manifest,
+    folder: &Path,
+    recorder: Recorder,
+    disk: &impl Disk,
+) -> Result<(), Vec<String>> {
     let recorded = recorder.finish().map_err(|error| vec![error])?;
-    write(disk, &folder, prepared.manifest, &recorded, file.sample_every()).map_err(|error| vec![error])
+    write(disk, folder, manifest, &recorded, file.sample_every()).map_err(|error| vec![error])
+}
+
+/// Runs a cell, and writes its files below a folder.
+fn play(file: &StudyFile, cell: &Cell<'_>, out: &Path, disk: &impl Disk) -> Result<(), Vec<String>> {
+    let (Begun { setup, submissions, manifest, folder }, mut recorder) = begin(file, cell, out, disk)?;
+    trial::run(setup, submissions, &mut recorder).map_err(|error| vec![error])?;
+    finish(file, manifest, &folder, recorder, disk)
 }
 
 /// Makes the folder of a cell. It has no manifest until it has finished.
-fn clear(folder: &Path) -> Result<(), String> {
+pub fn clear(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     [MANIFEST, VERDICTS].into_iter().map(|name| folder.join(name)).try_for_each(|place| match fs::remove_file(&place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{}: {error}", place.display())),
@@ -99,7 +141,7 @@ fn write(
     recorded: &Recorded,
     sample_every: Duration,
 ) -> Result<(), String> {
-    let place = folder.join(MANIFEST);
+    let (place, is_repeatable) = (folder.join(MANIFEST), manifest.repeatable);
     recorded.files.iter().for_each(|(name, hash)| manifest.add_hash(name, hash.clone()));
     let mut put = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
@@ -108,7 +150,7 @@ fn write(
     };
     let lines: String = recorded.records.iter().map(|record| record.line() + "\n").collect();
     put(RECORDS, lines.as_bytes())?;
-    for (name, bytes) in output::files(&metrics::summarise(&recorded.records, sample_every))? {
+    for (name, bytes) in output::files(&metrics::summarise(&recorded.records, sample_every), is_repeatable)? {
         put(name, &bytes)?;
     }
     let timings = folder.join(TIMINGS);

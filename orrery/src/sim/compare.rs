@@ -5,7 +5,7 @@ use crate::sim::results::{self, Finished};
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::rng::Random;
-use experiments::compare::{self, Comparison, LEVEL, Run};
+use experiments::compare::{self, Comparison, LEVEL, Question, Run};
 use experiments::draw::Draw;
 use experiments::output::report::{self, Outcome};
 use experiments::output::{curves, tables, waits};
@@ -33,6 +33,9 @@ pub struct Options {
     /// Metric to compare, as often as you like; without it all are, and those that differ are shown
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
+    /// Compare runs with an external scheduler too, which are not repeatable
+    #[arg(long)]
+    pub not_repeatable: bool,
     /// Print every number as CSV instead of sentences
     #[arg(long)]
     pub csv: bool,
@@ -50,7 +53,15 @@ pub fn run(options: &Options) -> Result<String, Vec<String>> {
             names.join(", ")
         )]);
     }
-    let compared = compare(&runs(&cells)?, &options.policy, &options.baseline, &options.metric)?;
+    let compared = compare(
+        &runs(&cells)?,
+        Question {
+            policy: &options.policy,
+            baseline: &options.baseline,
+            metrics: &options.metric,
+            takes_unrepeatable: options.not_repeatable,
+        },
+    )?;
     let is_shown = |one: &&Comparison| options.csv || !options.metric.is_empty() || one.p_adjusted < LEVEL;
     let shown: Vec<Comparison> = compared.iter().filter(is_shown).cloned().collect();
     if options.csv {
@@ -91,7 +102,8 @@ pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
         let has_all = |name: &&String| runs.iter().all(|run| run.values.contains_key(*name));
         let wanted: Vec<String> = study.metrics.iter().filter(has_all).cloned().collect();
         for policy in others {
-            match compare(&runs, &policy.name, &baseline.name, &wanted) {
+            let (policy, baseline) = (policy.name.as_str(), baseline.name.as_str());
+            match compare(&runs, Question { policy, baseline, metrics: &wanted, takes_unrepeatable: false }) {
                 Ok(found) => compared.extend(found),
                 Err(why) => refusals.extend(why),
             }
@@ -100,8 +112,7 @@ pub fn write_report(file: &StudyFile, out: &Path) -> Result<(), String> {
     let table = tables::comparisons_csv(&compared);
     // Sentences for all metrics would hide those that say something.
     compared.retain(|one| !study.metrics.is_empty() || one.p_adjusted < LEVEL);
-    let said = if refusals.is_empty() { Ok(compared) } else { Err(refusals) };
-    let html = report::report(study, &outcomes, &said)?;
+    let html = report::report(study, &outcomes, &compared, &refusals)?;
     let put = |path: PathBuf, bytes: &[u8]| {
         fs::write(&path, bytes).map_err(|error: io::Error| format!("{}: {error}", path.display()))
     };
@@ -121,10 +132,10 @@ fn runs(cells: &[Finished]) -> Result<Vec<Run>, Vec<String>> {
     cells.iter().map(Finished::run).collect::<Result<_, _>>().map_err(|error| vec![error])
 }
 
-fn compare(runs: &[Run], policy: &str, baseline: &str, metrics: &[String]) -> Result<Vec<Comparison>, Vec<String>> {
+fn compare(runs: &[Run], question: Question<'_>) -> Result<Vec<Comparison>, Vec<String>> {
     let draws = || -> Box<dyn Draw> {
         let random = Random::from_seed(BOOTSTRAP_SEED, "bootstrap");
         Box::new(move || random.u64())
     };
-    compare::compare(runs, policy, baseline, metrics, &draws)
+    compare::compare(runs, question, &draws)
 }

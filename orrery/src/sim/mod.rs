@@ -12,7 +12,9 @@ mod cpu;
 mod timings;
 mod disk;
 mod recorder;
+mod door;
 pub mod cell;
+pub mod external;
 pub mod results;
 pub mod compare;
 pub mod run;
@@ -67,6 +69,9 @@ pub enum Command {
     /// Run one cell of a study; `run` starts a process for each
     #[command(hide = true)]
     Cell(cell::Options),
+    /// Run a command and end it when standard input closes; a cell runs its external scheduler so
+    #[command(hide = true)]
+    Keep(external::keeper::Options),
     /// Play a scenario; `explore` starts a process for each
     #[command(hide = true)]
     Play(explore::play::Options),
@@ -89,7 +94,12 @@ pub fn main(options: Options) -> ExitCode {
             Err(lines) => ended(Err(lines)),
         },
         Command::Schema => ended(Ok(study::schema::schema().to_string())),
-        Command::Cell(options) => ended(cell::run(&options)),
+        Command::Cell(options) => match cell::read(&options) {
+            Ok(file) if cell::is_external(&file, &options) => run_main("sim", |env| external::run(options, file, env)),
+            Ok(file) => ended(cell::run(&options, &file)),
+            Err(lines) => ended(Err(lines)),
+        },
+        Command::Keep(options) => run_main("sim", |env| external::keeper::run(options, env)),
         Command::Explore(options) => ended(explore::run(&options)),
         Command::Minimise(options) => ended(explore::minimise::run(&options)),
         Command::Play(options) => ended(explore::play::run(&options)),

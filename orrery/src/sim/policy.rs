@@ -2,11 +2,12 @@
 
 use component_base::options;
 use component_base::options::feature_gates::GateValues;
-use experiments::study::Faults;
+use experiments::study::external::DEFAULT_SCHEDULER;
+use experiments::study::{Faults, Policy};
 use kubelet_sim::machines::failure_model::FailureModel;
 use scheduler::framework::Features;
 use scheduler::framework::configuration::{Configuration, OWN_FIELDS};
-use serde_json::Value;
+use serde_json::{Value, json};
 use simulator::trial;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +22,6 @@ const WITHOUT_EFFECT: [&str; 8] = [
     "enableProfiling",
     "enableContentionProfiling",
 ];
-
-/// Name of the scheduler of pods that name none.
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Returns the settings of a scheduler with this KubeSchedulerConfiguration and these feature gates, or everything that is wrong
 /// with it.
@@ -75,6 +73,14 @@ pub fn shared_names<'d>(documents: impl Iterator<Item = &'d Value>) -> BTreeSet<
     twice
 }
 
+/// Returns something like the KubeSchedulerConfiguration of the first scheduler of a policy, with the names of its profiles.
+pub fn first(policy: &Policy, configuration: Option<Value>) -> Value {
+    match &policy.external {
+        Some(external) => json!({"profiles": [{"schedulerName": external.scheduler_name()}]}),
+        None => configuration.unwrap_or_default(),
+    }
+}
+
 /// Returns the failure models of the machines, or every mistake in them.
 pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
     let (mut models, mut errors) = (Vec::new(), Vec::new());
@@ -95,7 +101,6 @@ pub fn failures(faults: &Faults) -> Result<Vec<FailureModel>, Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_failure_without_effect_is_refused() {

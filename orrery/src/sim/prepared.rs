@@ -42,10 +42,11 @@ impl Prepared {
         let configuration = sources::configuration(cell.policy, &file.files).map_err(|error| vec![error])?;
         let inputs = manifest::inputs(&file.study, cell, &machines, &arrivals, &deployments);
         let policy = cell.policy;
-        let whole = match (policy.schedulers.as_slice(), policy.feature_gates.is_empty()) {
-            ([], true) => configuration.clone(),
-            (further, true) => Some(json!([configuration, further])),
-            (further, false) => Some(json!([configuration, further, policy.feature_gates])),
+        let whole = match (policy.schedulers.as_slice(), policy.feature_gates.is_empty(), &policy.external) {
+            (further, _, Some(external)) => Some(json!([external, further, policy.feature_gates])),
+            ([], true, None) => configuration.clone(),
+            (further, true, None) => Some(json!([configuration, further])),
+            (further, false, None) => Some(json!([configuration, further, policy.feature_gates])),
         };
         let manifest = Manifest::new(&file.study, cell, env!("CARGO_PKG_VERSION"), inputs, whole.as_ref());
         Ok(Self { machines, groups, arrivals, deployments, configuration, manifest })
@@ -64,7 +65,7 @@ impl Prepared {
         let further: Result<Vec<_>, Vec<String>> =
             cell.policy.schedulers.iter().map(|document| policy::settings(Some(document), &gates)).collect();
         let span = |span: Option<&Span>| span.map_or(Duration::ZERO, |span| span.duration);
-        let setup = Setup {
+        let mut setup = Setup {
             seed: cell.seed,
             depth,
             templates: templates?,
@@ -86,13 +87,27 @@ impl Prepared {
             Ok(Submission { at: arrival.at, pod })
         };
         let submissions: Result<Vec<Submission>, Vec<String>> = self.arrivals.iter().map(submission).collect();
-        Ok((setup, submissions?))
+        let mut submissions = submissions?;
+        if let Some(external) = &cell.policy.external {
+            let of_deployments = setup.deployments.iter_mut().map(|one| &mut one.document["spec"]["template"]);
+            for pod in submissions.iter_mut().map(|one| &mut one.pod).chain(of_deployments) {
+                name_scheduler(pod, external.scheduler_name());
+            }
+        }
+        Ok((setup, submissions))
     }
 }
 
 fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
     let read = NodeTemplate::read(&machine.template());
     read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
+}
+
+/// Lets a pod that names no scheduler name this one.
+fn name_scheduler(pod: &mut Value, name: &str) {
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        spec.entry("schedulerName").or_insert_with(|| name.into());
+    }
 }
 
 fn node_group(group: &MachineGroup) -> NodeGroup {

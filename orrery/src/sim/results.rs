@@ -8,6 +8,7 @@ use experiments::output::decisions::{self, DECISIONS, VERDICTS};
 use experiments::output::explained::Explained;
 use experiments::record;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -52,7 +53,9 @@ impl Finished {
 
     /// Reads the values of the metrics.
     pub fn run(&self) -> Result<Run, String> {
-        let values: Values = read(&self.folder.join(METRICS))?;
+        let members: BTreeMap<String, Value> = read(&self.folder.join(METRICS))?;
+        // The mark of a run that is not repeatable is no number.
+        let values: Values = members.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect();
         Ok(Run::new(self.manifest.clone(), values))
     }
 

@@ -6,7 +6,7 @@ use crate::sim::cpu;
 use crate::sim::study_file::StudyFile;
 use clap::Args;
 use component_base::env::Env;
-use experiments::study::Seeds;
+use experiments::study::{Cell, Seeds};
 use exploration::cpu_limit;
 use futures::{StreamExt, stream};
 use std::cell::RefCell;
@@ -89,7 +89,7 @@ pub async fn run(options: Options, file: StudyFile, env: Env) -> Result<(), Erro
     }
     let (total, found) = (cells.len(), cells.len() - waiting.len());
     if found > 0 {
-        println!("{found} of {total} cells have finished before");
+        println!("{found} of {total} cells have finished before{}", unrepeatable(&cells, &waiting));
     }
     let jobs = options.jobs.map_or_else(cores, usize::from);
     let board = RefCell::new(Board::new(&env, waiting.len()));
@@ -126,6 +126,16 @@ pub async fn run(options: Options, file: StudyFile, env: Env) -> Result<(), Erro
     compare::write_report(&file, &out).map_err(Error::Report)?;
     println!("all {total} cells are done: {}", out.join("report.html").display());
     Ok(())
+}
+
+/// Returns what is to be said of cells that have finished and would give other results if they ran again.
+fn unrepeatable(cells: &[Cell<'_>], waiting: &[String]) -> String {
+    let is_external = |cell: &&Cell<'_>| cell.policy.external.is_some();
+    let is_found = |cell: &&Cell<'_>| !waiting.contains(&cell.to_string());
+    match cells.iter().filter(is_external).filter(is_found).count() {
+        0 => String::new(),
+        count => format!("; not repeatable: {count}, whose external scheduler would give other results again"),
+    }
 }
 
 fn cores() -> usize {
@@ -169,9 +179,15 @@ async fn child(
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) if cpu_limit::is_exceeded(status) => Err(cpu_limit::words(options.cpu_seconds)),
-        Ok(status) => Err(errors.lines().last().map_or_else(|| status.to_string(), str::to_owned)),
+        Ok(status) => Err(reason(&errors).unwrap_or_else(|| status.to_string())),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Returns why a cell has failed: the last line of what it has printed.
+fn reason(errors: &str) -> Option<String> {
+    let line = errors.lines().last()?;
+    Some(["error: ", "sim: "].into_iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line).to_owned())
 }
 
 /// The line that shows how far all cells are, on terminals.
@@ -191,7 +207,12 @@ impl Board {
 
     fn update(&mut self, cell: usize, line: &str) {
         let Some(cell) = self.cells.get_mut(cell) else { return };
-        let Some(told) = told(line) else { return };
+        let Some(told) = told(line) else {
+            // What a cell says beside its progress is for the user.
+            self.clear();
+            println!("{line}");
+            return;
+        };
         *cell = told;
         if self.is_shown {
             let text = line_of(&self.cells, self.env.now().duration_since(self.began));

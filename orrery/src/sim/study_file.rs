@@ -45,7 +45,7 @@ impl StudyFile {
             let errors = policy::problems(document.as_ref(), &values);
             let path = self.path.display();
             found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
-            let first = document.unwrap_or_default();
+            let first = policy::first(policy, document);
             for (at, document) in policy.schedulers.iter().enumerate() {
                 let errors = policy::problems(Some(document), &values).into_iter();
                 found.extend(errors.map(|error| format!("{path}: policies[{index}].schedulers[{at}]: {error}")));

@@ -89,7 +89,7 @@ fn open_log(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the last non-blank line of a file from an offset on.
-fn last_line(path: &Path, from: u64) -> io::Result<Option<String>> {
+pub fn last_line(path: &Path, from: u64) -> io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let end = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(from.max(end.saturating_sub(LAST_LINE_BYTES))))?;

@@ -99,7 +99,7 @@ impl Manifest {
             policy: cell.policy.name.clone(),
             seed: cell.seed,
             version: version.to_owned(),
-            repeatable: true,
+            repeatable: cell.policy.external.is_none(),
             inputs,
             definition: definition(study, cell),
             configuration: hash(configuration.unwrap_or(&Value::Null).to_string().as_bytes()),

@@ -61,6 +61,8 @@ pub struct Setup {
     pub deployments: Vec<Deployment>,
     /// Settings of the scheduler; its configuration is the policy.
     pub scheduler: Settings,
+    /// Whether the pods have a scheduler outside the simulation. `scheduler` does not run then.
+    pub is_scheduled_from_outside: bool,
     /// Further schedulers, for pods with their names.
     pub more_schedulers: Vec<Settings>,
     /// Feature gates of the API server, the controllers and the schedulers.
@@ -114,6 +116,7 @@ impl Default for Setup {
             groups: Vec::new(),
             deployments: Vec::new(),
             scheduler: options::defaults(),
+            is_scheduled_from_outside: false,
             more_schedulers: Vec::new(),
             feature_gates: GateValues::new(),
             failures: Vec::new(),
@@ -156,9 +159,10 @@ impl Setup {
         settings
     }
 
-    /// Returns the settings of all schedulers of a whole control plane.
+    /// Returns the settings of all schedulers that run in a whole control plane.
     pub(super) fn schedulers(&self, has_gangs: bool) -> Vec<Settings> {
-        let all = std::iter::once(&self.scheduler).chain(&self.more_schedulers);
+        let first = (!self.is_scheduled_from_outside).then_some(&self.scheduler);
+        let all = first.into_iter().chain(&self.more_schedulers);
         all.map(|settings| self.with_gates(settings, has_gangs)).collect()
     }
 

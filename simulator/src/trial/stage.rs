@@ -5,7 +5,7 @@ use super::loads::{self, Loads};
 use super::node_groups::Orders;
 use super::pod_state::PodState;
 use super::stored::Stored;
-use super::transit::{Transit, delayed};
+use super::transit::{Transit, Travellers, delayed};
 use super::world::{Change, World};
 use super::{Setup, setup, with_class};
 use crate::keys;
@@ -40,6 +40,8 @@ use storage::{Event, RangeRequest, Storage, Watch, WatchItem};
 const PODS: &str = "/registry/pods/";
 const NODES: &str = "/registry/minions/";
 const AUTHORITY: &str = "apiserver:6443";
+/// The same server for those outside the simulation, whose requests take a time of their own.
+const OUTER_AUTHORITY: &str = "outside.apiserver:6443";
 /// Time of a component's request. It is the same for all, so that both depths agree on what happens first.
 pub const LATENCY: Duration = Duration::from_millis(5);
 /// Virtual time between two checks of a condition, and the longest wait for one.
@@ -84,8 +86,11 @@ impl Stage {
         let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
         let answered = Arc::new(Answered::default());
-        let transit = Transit { request: LATENCY + setup.api_delay, watch: setup.watch_delay };
-        network.register(AUTHORITY, delayed(api.service.clone(), env, transit, answered.clone()));
+        let watch = setup.watch_delay;
+        let inner = Transit { request: LATENCY + setup.api_delay, watch, of: Travellers::Components };
+        network.register(AUTHORITY, delayed(api.service.clone(), env, inner, answered.clone()));
+        let outer = Transit { request: setup.api_delay, watch, of: Travellers::All };
+        network.register(OUTER_AUTHORITY, delayed(api.service.clone(), env, outer, answered.clone()));
         let initial = setup.node_names();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {
@@ -222,6 +227,11 @@ impl Stage {
     /// Returns a client with every right.
     pub fn admin(&self) -> Client {
         self.admin.clone()
+    }
+
+    /// Returns a client with every right for somebody outside the simulation. Faults of the wire concern it too.
+    pub fn outsider(&self) -> Client {
+        connect_to(&self.env, OUTER_AUTHORITY, "kubernetes-admin", "outsider")
     }
 
     /// Follows what is written below a prefix from now on.
@@ -383,6 +393,10 @@ fn gangs_api(is_on: bool) -> Vec<ApiSwitch> {
 }
 
 pub fn connect(env: &Env, user: &str, agent: &str) -> Client {
-    let connection = keys::connection(&format!("https://{AUTHORITY}"), user);
+    connect_to(env, AUTHORITY, user, agent)
+}
+
+fn connect_to(env: &Env, authority: &str, user: &str, agent: &str) -> Client {
+    let connection = keys::connection(&format!("https://{authority}"), user);
     Client::connect(env, &connection, agent).expect("an in-process connection needs nothing")
 }

@@ -468,3 +468,33 @@ fn a_preemption_by_a_gang_is_named() {
         assert!(preempted.iter().all(|line| line.contains(by)), "{preempted:#?}");
     }
 }
+
+/// Whoever asks the API server may be the scheduler of a trial. Nothing comes before it is there, and nothing else places its pods.
+#[test]
+fn a_trial_is_scheduled_from_outside() {
+    use client::{Client, ListOptions};
+    let setup = Setup { templates: vec![template("a", "4")], ..Setup::default() };
+    let submissions = vec![submission("one", 0, "2", 0), submission("two", 10, "2", 0)];
+    let lines = Rc::new(RefCell::new(Lines::default()));
+    let mut cluster = Steered::scheduled_from_outside(setup, submissions, lines.clone());
+    cluster.go_on(Duration::from_secs(60), std::future::pending()).unwrap();
+    assert!(lines.borrow().0.is_empty(), "{:?}", lines.borrow().0);
+    cluster.arrive();
+    cluster.go_on(Duration::from_secs(90), std::future::pending()).unwrap();
+    let count = |what: &str| lines.borrow().0.iter().filter(|line| line.contains(what)).count();
+    assert_eq!((count("PodCreated"), count("PodScheduled")), (2, 0));
+    let bind = async |client: Client, _: Env| {
+        let pods = client.api::<Pod>("default");
+        let names = pods.list(&ListOptions::default()).await.unwrap().items.into_iter().map(|pod| pod.metadata.name);
+        for name in names.flatten() {
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": "a"},
+            });
+            pods.create_subresource(&name, "binding", &binding).await.unwrap();
+        }
+    };
+    cluster.stand(bind).unwrap();
+    let stop = Duration::from_secs(300);
+    cluster.go_on(stop, std::future::pending()).unwrap();
+    assert_eq!((count("PodScheduled"), count("PodFinished"), count("Ended")), (2, 2, 1), "{:?}", lines.borrow().0);
+}

@@ -17,6 +17,14 @@ use tower::ServiceExt;
 /// Frames of one watch that may be on their way.
 const FRAMES: usize = 10_000;
 
+/// Whose requests a wire delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Travellers {
+    /// Those of the simulated components.
+    Components,
+    All,
+}
+
 /// What the wire does.
 #[derive(Clone, Copy, Debug)]
 pub struct Transit {
@@ -24,21 +32,22 @@ pub struct Transit {
     pub request: Duration,
     /// Time by which each event of a watch arrives late.
     pub watch: Duration,
+    pub of: Travellers,
 }
 
 /// Wraps the server's service.
 pub fn delayed(service: HttpService, env: &Env, transit: Transit, answered: Arc<Answered>) -> HttpService {
-    let Transit { request: request_time, watch } = transit;
+    let Transit { request: request_time, watch, of } = transit;
     let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
         let (env, service, answered) = (env.clone(), service.clone(), answered.clone());
         async move {
             let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-            let is_of_component = agent.and_then(Part::of_user_agent).is_some();
-            if is_of_component {
+            let is_delayed = of == Travellers::All || agent.and_then(Part::of_user_agent).is_some();
+            if is_delayed && !request_time.is_zero() {
                 env.sleep(request_time).await;
             }
-            let is_late = is_of_component && !watch.is_zero() && is_watch(&request);
+            let is_late = is_delayed && !watch.is_zero() && is_watch(&request);
             let name = name_of(request.method(), request.uri());
             let answer = service.oneshot(request).await?;
             answered.count(name);

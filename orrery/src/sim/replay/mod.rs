@@ -4,9 +4,9 @@
 //! port. The cluster lives in a thread of its own, whose time is virtual; `door` brings it the requests, and `session` moves its clock.
 
 mod command;
-mod door;
 mod session;
 
+use crate::sim::door;
 use crate::sim::prepared::Prepared;
 use crate::sim::results::Finished;
 use crate::sim::study_file::StudyFile;
@@ -98,6 +98,9 @@ pub fn read(options: &Options) -> Result<Found, Vec<String>> {
         ));
     }
     let cell = found.cell().ok_or_else(|| line(format!("the study has no cell {}", found.name())))?;
+    if !found.finished.manifest.repeatable {
+        return Err(line(format!("{}: not repeatable, so running it again would give another cluster", found.name())));
+    }
     if !Prepared::new(&found.file, &cell)?.manifest.is_same_run(&found.finished.manifest) {
         let why = format!("{} was made by another version of this study or of orrery", options.dir.display());
         return Err(line(format!("{why}: run the study again")));
@@ -108,7 +111,7 @@ pub fn read(options: &Options) -> Result<Found, Vec<String>> {
 /// Serves the cluster until standard input ends.
 pub async fn run(options: Options, found: Found, env: Env) -> Result<(), Error> {
     let kubeconfig = options.kubeconfig.unwrap_or_else(|| found.finished.folder.join("kubeconfig"));
-    let exchanges = door::open(&env, &kubeconfig).await.map_err(|why| Error(vec![why]))?;
+    let exchanges = door::open(&env, &kubeconfig).await.map_err(|why| Error(vec![why]))?.exchanges;
     let (sender, commands) = mpsc::channel(MAX_COMMANDS);
     let listening = env.thread("commands", move || listen(&sender));
     listening.map_err(|error| Error(vec![error.to_string()]))?;

@@ -1,14 +1,14 @@
 //! `Session`: runs the trial of a cell to one moment after another, and lets the cluster answer between them.
 
 use super::command::{Command, Moment};
-use super::door::Exchange;
+use crate::sim::door::Exchange;
 use crate::sim::prepared::Prepared;
 use crate::sim::records::Records;
 use crate::sim::study_file::StudyFile;
 use experiments::record::{Event, Record};
 use experiments::study::Cell;
 use serde_json::Value;
-use simulator::trial::{Audience, Replay};
+use simulator::trial::{Audience, Steered};
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -79,7 +79,7 @@ impl Audience for Watcher {
 
 /// The cluster of a cell at a moment.
 struct Cluster {
-    replay: Replay,
+    replay: Steered,
     watcher: Rc<RefCell<Watcher>>,
     stop: Arc<Notify>,
 }
@@ -91,7 +91,7 @@ impl Cluster {
         let (noted, goal) = (Records::new(prepared), Goal::At(Duration::ZERO));
         let watcher = Watcher { noted, goal, stop: stop.clone(), has_ended: false };
         let watcher = Rc::new(RefCell::new(watcher));
-        Ok(Self { replay: Replay::new(setup, submissions, watcher.clone()), watcher, stop })
+        Ok(Self { replay: Steered::replay(setup, submissions, watcher.clone()), watcher, stop })
     }
 
     fn reach(&mut self, goal: Goal, shutdown: &CancellationToken) -> Result<(), String> {

@@ -30,6 +30,10 @@ pub struct Scene<'s> {
 
 impl<'s> Scene<'s> {
     pub fn new(file: &'s StudyFile, cell: Cell<'s>) -> Result<Self, Vec<String>> {
+        if cell.policy.external.is_some() {
+            let why = "its scheduler is outside, and an agent takes the place of one in the simulation";
+            return Err(vec![format!("policy {}: {why}", cell.policy.name)]);
+        }
         // A seed changes the pods, and no node.
         let layout = Layout::new(&Prepared::new(file, &cell)?.machines);
         Ok(Self { file, cell, layout })

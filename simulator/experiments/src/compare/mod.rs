@@ -71,18 +71,29 @@ pub struct Comparison {
     pub p: f64,
     /// By Holm's method, over all metrics of the comparison.
     pub p_adjusted: f64,
+    /// Whether all runs of both policies would give the same bytes again.
+    pub is_repeatable: bool,
 }
 
-/// Compares a policy with a baseline in the settings of `runs`, or says why the runs cannot be compared. Without `metrics`, all
-/// are compared; the fewer there are, the less the correction for their number takes. `draws` begins one stream of numbers, the
-/// same each time, so that an interval does not depend on which other metrics are compared.
+/// What is compared with what.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'q> {
+    pub policy: &'q str,
+    pub baseline: &'q str,
+    /// All that both have if empty. The fewer there are, the less the correction for their number takes.
+    pub metrics: &'q [String],
+    /// Whether runs count that are not repeatable.
+    pub takes_unrepeatable: bool,
+}
+
+/// Compares a policy with a baseline in the settings of `runs`, or says why the runs cannot be compared. `draws` begins one stream of
+/// numbers, the same each time, so that an interval does not depend on which other metrics are compared.
 pub fn compare(
     runs: &[Run],
-    policy: &str,
-    baseline: &str,
-    metrics: &[String],
+    question: Question<'_>,
     draws: &dyn Fn() -> Box<dyn Draw>,
 ) -> Result<Vec<Comparison>, Vec<String>> {
+    let Question { policy, baseline, metrics, .. } = question;
     let settings: BTreeSet<&str> = runs.iter().map(|run| run.setting.as_str()).collect();
     let (mut all, mut refusals) = (Vec::new(), Vec::new());
     if policy == baseline {
@@ -94,9 +105,9 @@ pub fn compare(
             wanted.map(|run| (run.seed, run)).collect()
         };
         let (ours, theirs) = (of(policy), of(baseline));
-        let found = refusal(setting, policy, baseline, &ours, &theirs);
+        let found = refusal(setting, question, &ours, &theirs);
         if found.is_empty() {
-            let compared = of_setting(setting, policy, baseline, metrics, &ours, &theirs, draws);
+            let compared = of_setting(setting, question, &ours, &theirs, draws);
             let absent = metrics.iter().filter(|name| !compared.iter().any(|one| one.metric == **name));
             refusals.extend(absent.map(|name| format!("{setting}: not all runs have the metric {name}")));
             all.extend(compared);
@@ -119,18 +130,20 @@ pub fn compare(
 /// Returns why the runs of a setting cannot be compared; empty if they can.
 fn refusal(
     setting: &str,
-    policy: &str,
-    baseline: &str,
+    question: Question<'_>,
     ours: &BTreeMap<u64, &Run>,
     theirs: &BTreeMap<u64, &Run>,
 ) -> Vec<String> {
+    let Question { policy, baseline, takes_unrepeatable, .. } = question;
     let mut why = Vec::new();
     for (name, runs) in [(policy, ours), (baseline, theirs)] {
         if runs.is_empty() {
             why.push(format!("{setting}: {name} has no runs"));
         }
-        if runs.values().any(|run| !run.is_repeatable) {
-            why.push(format!("{setting}: runs of {name} are not repeatable"));
+        if !takes_unrepeatable && runs.values().any(|run| !run.is_repeatable) {
+            why.push(format!(
+                "{setting}: runs of {name} are not repeatable; --not-repeatable compares them all the same"
+            ));
         }
         if !are_equal(runs.values().map(|run| &run.configuration)) {
             why.push(format!("{setting}: {name} has not had the same configuration under all seeds"));
@@ -169,13 +182,13 @@ fn are_equal<'a>(mut hashes: impl Iterator<Item = &'a String>) -> bool {
 /// Compares each of the wanted metrics that all runs have.
 fn of_setting(
     setting: &str,
-    policy: &str,
-    baseline: &str,
-    wanted: &[String],
+    question: Question<'_>,
     ours: &BTreeMap<u64, &Run>,
     theirs: &BTreeMap<u64, &Run>,
     draws: &dyn Fn() -> Box<dyn Draw>,
 ) -> Vec<Comparison> {
+    let Question { policy, baseline, metrics: wanted, .. } = question;
+    let is_repeatable = ours.values().chain(theirs.values()).all(|run| run.is_repeatable);
     let mut metrics: BTreeSet<&String> = ours.values().flat_map(|run| run.values.keys()).collect();
     metrics.retain(|name| wanted.is_empty() || wanted.contains(*name));
     metrics.retain(|name| ours.values().chain(theirs.values()).all(|run| run.values.contains_key(*name)));
@@ -202,6 +215,7 @@ fn of_setting(
             rank_biserial: test.effect,
             p: test.p,
             p_adjusted: test.p,
+            is_repeatable,
         });
     }
     comparisons
@@ -258,8 +272,12 @@ mod tests {
         Box::new(seeded(1))
     }
 
+    fn asked<'q>(policy: &'q str, metrics: &'q [String]) -> Question<'q> {
+        Question { policy, baseline: "default", metrics, takes_unrepeatable: false }
+    }
+
     fn lines(runs: &[Run], policy: &str) -> Vec<String> {
-        match compare(runs, policy, "default", &[], &draws) {
+        match compare(runs, asked(policy, &[]), &draws) {
             Ok(found) => found.iter().map(sentence).collect(),
             Err(why) => why,
         }
@@ -278,11 +296,11 @@ mod tests {
 
     #[test]
     fn only_the_wanted_metrics_count_for_the_correction() {
-        let of = |metric: &str| compare(&ten(), "fgd", "default", &[metric.to_owned()], &draws);
+        let of = |metric: &str| compare(&ten(), asked("fgd", &[metric.to_owned()]), &draws);
         let alone = of("allocation.gpu").unwrap();
         assert_eq!((alone.len(), alone[0].p), (1, alone[0].p_adjusted));
         let beside = of("jct.mean").unwrap();
-        let all = compare(&ten(), "fgd", "default", &[], &draws).unwrap();
+        let all = compare(&ten(), asked("fgd", &[]), &draws).unwrap();
         let intervals = |found: &[Comparison]| found.iter().map(|one| (one.low, one.high)).collect::<Vec<_>>();
         assert_eq!(intervals(&all), intervals(&[alone, beside].concat()), "the intervals stay the same");
         assert_eq!(of("luck"), Err(vec!["c/w/none: not all runs have the metric luck".to_owned()]));
@@ -324,6 +342,23 @@ mod tests {
             ]
         );
         assert_eq!(lines(&[], "fgd"), ["there are no runs"]);
+    }
+
+    /// The pods and failures are the same, so pairs still say something, but each sentence has the mark.
+    #[test]
+    fn runs_that_are_not_repeatable_count_on_demand() {
+        let mut runs = ten();
+        runs.iter_mut().filter(|run| run.policy == "fgd").for_each(|run| run.is_repeatable = false);
+        assert_eq!(
+            lines(&runs, "fgd"),
+            ["c/w/none: runs of fgd are not repeatable; --not-repeatable compares them all the same"]
+        );
+        let question = Question { takes_unrepeatable: true, ..asked("fgd", &[]) };
+        let found = compare(&runs, question, &draws).unwrap();
+        assert_eq!(
+            sentence(&found[0]),
+            "fgd allocates 4.1 ± 0.36 points more gpu than default over 10 seeds, p < 0.01; not repeatable"
+        );
     }
 
     #[test]

@@ -9,6 +9,11 @@ pub const LEVEL: f64 = 0.05;
 
 /// Returns the line, such as `fgd allocates 3.8 ± 0.4 points more gpu than default over 10 seeds, p < 0.01`.
 pub fn sentence(of: &Comparison) -> String {
+    let mark = if of.is_repeatable { "" } else { "; not repeatable" };
+    found(of) + mark
+}
+
+fn found(of: &Comparison) -> String {
     let unit = NAMES.iter().find(|(name, _, _)| *name == of.metric).map_or("", |(_, unit, _)| *unit);
     // Parts of a whole are compared in points of a percent.
     let (factor, unit) = match unit {

@@ -20,9 +20,9 @@ pub use report::Outcome;
 use crate::metrics::Summary;
 
 /// Returns the files of a finished cell by name, without its records and its manifest.
-pub fn files(summary: &Summary) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
+pub fn files(summary: &Summary, is_repeatable: bool) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     Ok(vec![
-        ("metrics.json", tables::metrics_json(&summary.values)),
+        ("metrics.json", tables::metrics_json(&summary.values, is_repeatable)),
         ("nodes.csv", tables::nodes_csv(summary)),
         ("pods.csv", tables::pods_csv(summary)),
         ("requests.csv", tables::requests_csv(summary)),

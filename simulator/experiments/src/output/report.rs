@@ -38,11 +38,12 @@ td.why{text-align:left;color:#444;font-size:13px;padding-top:0}td.why ul{margin:
 table.waits tr:not(:has(.why)) td{border-bottom:none;padding-top:.5em}figure{margin:1em 0}\
 svg{max-width:100%;height:auto;display:block}@media print{h2{break-before:page}figure,tr{break-inside:avoid}}";
 
-/// Writes the report of a study. `comparisons` may be empty, or `Err` with the reasons why nothing can be said.
+/// Writes the report of a study. `refusals` are the reasons for which policies were not compared.
 pub fn report(
     study: &Study,
     outcomes: &[Outcome],
-    comparisons: &Result<Vec<Comparison>, Vec<String>>,
+    comparisons: &[Comparison],
+    refusals: &[String],
 ) -> Result<String, String> {
     let mut html = Html::default();
     let title = escaped(&study.name);
@@ -53,7 +54,7 @@ pub fn report(
     for setting in settings {
         let of: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.setting == setting).collect();
         html.add(format_args!("<h2>{}</h2>\n", escaped(setting)));
-        said(&mut html, setting, comparisons);
+        said(&mut html, setting, comparisons, refusals);
         table(&mut html, study, &of);
         for (_, plot) in plots(study, &of) {
             html.add(format_args!("<figure>{}</figure>\n", plot.svg()?));
@@ -83,11 +84,15 @@ fn facts(study: &Study) -> String {
     )
 }
 
-fn said(html: &mut Html, setting: &str, comparisons: &Result<Vec<Comparison>, Vec<String>>) {
-    let lines: Vec<String> = match comparisons {
-        Ok(all) => all.iter().filter(|one| one.setting == setting).map(sentence).collect(),
-        Err(why) => why.clone(),
-    };
+/// Returns false for a policy whose scheduler runs in real time.
+fn is_repeatable(study: &Study, policy: &str) -> bool {
+    study.policies.iter().all(|one| one.name != policy || one.external.is_none())
+}
+
+fn said(html: &mut Html, setting: &str, comparisons: &[Comparison], refusals: &[String]) {
+    let found = comparisons.iter().filter(|one| one.setting == setting).map(sentence);
+    let refused = refusals.iter().filter(|why| why.starts_with(&format!("{setting}: "))).cloned();
+    let lines: Vec<String> = found.chain(refused).collect();
     if !lines.is_empty() {
         let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
         html.add(format_args!("<ul class=\"said\">\n{items}</ul>\n"));
@@ -96,7 +101,11 @@ fn said(html: &mut Html, setting: &str, comparisons: &Result<Vec<Comparison>, Ve
 
 fn table(html: &mut Html, study: &Study, of: &[&Outcome]) {
     let policies = by_policy(study, of);
-    let heads: String = policies.iter().map(|(name, _)| format!("<th>{}</th>", escaped(name))).collect();
+    let head = |name: &str| {
+        let mark = if is_repeatable(study, name) { "" } else { "<br>(not repeatable)" };
+        format!("<th>{}{mark}</th>", escaped(name))
+    };
+    let heads: String = policies.iter().map(|(name, _)| head(name)).collect();
     html.add(format_args!("<table>\n<tr><th>metric</th><th></th>{heads}</tr>\n"));
     let is_wanted = |name: &str| study.metrics.is_empty() || study.metrics.iter().any(|wanted| wanted == name);
     for (name, unit, direction) in NAMES.iter().filter(|(name, _, _)| is_wanted(name)) {

@@ -3,7 +3,12 @@
 use crate::compare::Comparison;
 use crate::metrics::{NodeRow, PodRow, Summary, Values};
 use crate::units::{number_text, seconds};
+use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Member of `metrics.json` that is no metric.
+const REPEATABLE: &str = "repeatable";
 
 const POD_COLUMNS: [&str; 21] = [
     "pod",
@@ -34,7 +39,7 @@ const NODE_COLUMNS: [&str; 8] =
 
 const REQUEST_COLUMNS: [&str; 4] = ["verb", "resource", "requests", "per_pod"];
 
-const COMPARISON_COLUMNS: [&str; 14] = [
+const COMPARISON_COLUMNS: [&str; 15] = [
     "setting",
     "metric",
     "policy",
@@ -49,6 +54,7 @@ const COMPARISON_COLUMNS: [&str; 14] = [
     "rank_biserial",
     "p",
     "p_adjusted",
+    "repeatable",
 ];
 
 /// Writes a row for each pod, in the order of their names. What did not happen is empty.
@@ -128,14 +134,19 @@ pub fn comparisons_csv(comparisons: &[Comparison]) -> Vec<u8> {
             one.p,
             one.p_adjusted,
         ];
-        texts.into_iter().chain([one.seeds.to_string()]).chain(numbers.map(number_text)).collect()
+        let numbers = std::iter::once(one.seeds.to_string()).chain(numbers.map(number_text));
+        texts.into_iter().chain(numbers).chain([one.is_repeatable.to_string()]).collect()
     };
     table(&COMPARISON_COLUMNS, comparisons.iter().map(row))
 }
 
-/// Writes values as a JSON object with sorted names.
-pub fn metrics_json(values: &Values) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(values).expect("values are finite numbers");
+/// Writes values as a JSON object with sorted names. That of a run that is not repeatable says so beside them.
+pub fn metrics_json(values: &Values, is_repeatable: bool) -> Vec<u8> {
+    let mut members: BTreeMap<&str, Value> = values.iter().map(|(name, value)| (name.as_str(), json!(value))).collect();
+    if !is_repeatable {
+        members.insert(REPEATABLE, json!(false));
+    }
+    let mut text = serde_json::to_vec_pretty(&members).expect("values are finite numbers");
     text.push(b'\n');
     text
 }

@@ -45,7 +45,9 @@ fn tables_have_short_numbers_and_quoted_texts() {
         text(tables::requests_csv(&summary())),
         "verb,resource,requests,per_pod\npatch,pods/status,3,3\ncreate,pods,1,1\nget,/apis,1,1\n"
     );
-    assert!(text(tables::metrics_json(&summary().values)).contains("\n  \"allocation.cpu\": 0.083333,\n"));
+    let metrics = |is_repeatable| text(tables::metrics_json(&summary().values, is_repeatable));
+    assert!(metrics(true).contains("\n  \"allocation.cpu\": 0.083333,\n") && !metrics(true).contains("repeatable"));
+    assert!(metrics(false).contains("\n  \"repeatable\": false,\n"));
 }
 
 #[test]
@@ -118,7 +120,8 @@ fn explained() -> Explained {
 
 #[test]
 fn a_report_needs_no_other_file() {
-    let study = example();
+    let mut study = example();
+    study.policies[0].external = Some(study::External::default());
     let outcome = |policy: &str, seed| Outcome {
         setting: "small/mixed/none".to_owned(),
         policy: policy.to_owned(),
@@ -135,13 +138,15 @@ fn a_report_needs_no_other_file() {
         explained: BTreeMap::from([(3, explained())]),
     };
     let outcomes = [outcome("default", 1), outcome("default", 2), outcome("most-allocated", 1)];
-    let refused = Err(vec!["most-allocated has no runs with the seeds 2".to_owned()]);
-    let html = report::report(&study, &outcomes, &refused).unwrap();
+    let refused = vec!["small/mixed/none: most-allocated has no runs with the seeds 2".to_owned()];
+    let report = || report::report(&study, &outcomes, &[], &refused);
+    let html = report().unwrap();
+    assert!(html.contains("<th>default<br>(not repeatable)</th><th>most-allocated</th>"), "{html}");
     assert!(
         html.contains("<tr><td>pending.p50</td><td class=\"unit\">s</td><td>0.5 ± 0</td><td>0.5</td></tr>"),
         "{html}"
     );
-    assert!(html.contains("<li>most-allocated has no runs with the seeds 2</li>"));
+    assert!(html.contains("<li>small/mixed/none: most-allocated has no runs with the seeds 2</li>"));
     assert!(
         html.contains("<li>1.5 s: <b>unschedulable</b>: no &lt;room&gt;<ul><li>Fit: &lt;full&gt;: n,1</li></ul></li>")
     );
@@ -151,7 +156,7 @@ fn a_report_needs_no_other_file() {
         "of CPU; there are no GPUs and no power, and no sample sees the pod wait"
     );
     assert!(!html.contains("http://") || html.matches("http://").count() == html.matches("http://www.w3.org/").count());
-    assert_eq!(report::report(&study, &outcomes, &refused), Ok(html));
+    assert_eq!(report(), Ok(html));
     let plots = curves::plots(&study, &outcomes.iter().collect::<Vec<_>>());
     let png = plots[0].1.png().unwrap();
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 5_000);
@@ -180,5 +185,8 @@ fn a_manifest_tells_whether_a_cell_is_finished() {
     assert!(!other_policy.is_same_run(&read));
     assert_eq!(other_policy.inputs, first.inputs, "the policies meet the same pods");
     assert_ne!(manifest(&cells[1]).inputs, first.inputs);
+    assert!(first.repeatable);
+    let external = study::Policy { external: Some(study::External::default()), ..cells[0].policy.clone() };
+    assert!(!manifest(&study::Cell { policy: &external, ..cells[0] }).repeatable);
     assert_eq!(manifest::hash(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }

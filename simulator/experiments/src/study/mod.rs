@@ -5,6 +5,7 @@ pub mod values;
 pub mod schema;
 pub mod reward;
 pub mod deployments;
+pub mod external;
 mod cells;
 mod read;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 
 pub use cells::Cell;
 pub use deployments::{Autoscaler, Deployment, DiurnalLoad, Load, LoadFile, LoadStep};
+pub use external::External;
 pub use read::read;
 pub use reward::{Reward, Term};
 pub use values::{Amount, Rate, Span};
@@ -508,6 +510,9 @@ pub struct Policy {
     /// A file with a KubeSchedulerConfiguration, in place of `configuration`.
     #[serde(default)]
     pub file: Option<String>,
+    /// A scheduler of any make in real time, in place of `configuration`. Runs with it are not repeatable.
+    #[serde(default)]
+    pub external: Option<External>,
     /// Further schedulers, each by a KubeSchedulerConfiguration. They run beside the first for pods with their `schedulerName`.
     #[serde(default)]
     pub schedulers: Vec<Value>,

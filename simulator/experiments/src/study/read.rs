@@ -3,8 +3,10 @@
 use crate::amounts::CPU;
 use crate::metric_names::NAMES;
 use crate::problem::Problem;
+use crate::study::external::MAX_SPEED;
 use crate::study::{
-    API_VERSION, AutoscaledGroup, Deployment, Distribution, Generate, KIND, PodGpus, Span, Study, schema,
+    API_VERSION, AutoscaledGroup, Deployment, Depth, Distribution, External, Generate, KIND, PodGpus, Span, Study,
+    schema,
 };
 use crate::table::TIME_UNITS;
 use proto::meta::names;
@@ -68,8 +70,12 @@ impl Check {
         self.workloads(study);
         for (index, policy) in study.policies.iter().enumerate() {
             let path = format!("policies[{index}]");
-            if policy.configuration.is_some() && policy.file.is_some() {
-                self.report(path.as_str(), "must have at most one of configuration and file");
+            let firsts = [policy.configuration.is_some(), policy.file.is_some(), policy.external.is_some()];
+            if firsts.iter().filter(|is_set| **is_set).count() > 1 {
+                self.report(path.as_str(), "must have at most one of configuration, file and external");
+            }
+            if let Some(external) = &policy.external {
+                self.external(&format!("{path}.external"), study.depth, external);
             }
             let kind = policy.configuration.as_ref().map(|configuration| &configuration["kind"]);
             let first = kind.map(|kind| (format!("{path}.configuration"), kind));
@@ -80,6 +86,21 @@ impl Check {
                     self.report(format!("{path}.kind"), "must be KubeSchedulerConfiguration");
                 }
             }
+        }
+    }
+
+    fn external(&mut self, path: &str, depth: Depth, external: &External) {
+        if depth == Depth::Scheduler {
+            self.report(path, "depth `scheduler` has no API server that it could ask; it needs depth `full`");
+        }
+        if external.command.first().is_some_and(String::is_empty) {
+            self.report(format!("{path}.command[0]"), "must name a program");
+        }
+        for why in names::dns1123_subdomain(external.scheduler_name()) {
+            self.report(format!("{path}.schedulerName"), why);
+        }
+        if !(external.speed() > 0.0 && external.speed() <= MAX_SPEED) {
+            self.report(format!("{path}.speed"), format!("must be greater than zero, and at most {MAX_SPEED}"));
         }
     }
 

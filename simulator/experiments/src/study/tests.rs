@@ -34,7 +34,7 @@ fn the_comments_of_the_example_are_valid_too() {
     let lines = EXAMPLE.lines().filter(|line| !is_word(line));
     let uncommented: String = lines.map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
     let study = read(&uncommented).unwrap();
-    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (4, 5, 3, 2));
+    assert_eq!((study.clusters.len(), study.workloads.len(), study.policies.len(), study.faults.len()), (4, 5, 4, 2));
     assert_eq!(study.reward.len(), 2);
 }
 
@@ -102,7 +102,10 @@ workloads:
   - {name: web, requests: {cpu: 1}, spec: none, load: {}}
 - name: x
   generate: {count: 0, arrivals: {poisson: {rate: 1/s}, waves: {size: 0, every: 1s}}, sizes: []}
-policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
+policies:
+- {name: p, file: a.yaml, configuration: {kind: Pod}}
+- {name: q, external: {command: [''], schedulerName: My_Scheduler, speed: 0}}
+- {name: r, file: a.yaml, external: {speed: 1001}}
 ";
     expect_test::expect![[r#"
         apiVersion: must be orrery.dev/v1alpha1
@@ -136,10 +139,28 @@ policies: [{name: p, file: a.yaml, configuration: {kind: Pod}}]
         workloads[2].generate.arrivals.waves.size: must be greater than zero
         workloads[2].generate.count: must be greater than zero
         workloads[2].generate.sizes: must have at least one item
-        policies[0]: must have at most one of configuration and file
+        policies[0]: must have at most one of configuration, file and external
         policies[0].configuration.kind: must be KubeSchedulerConfiguration
+        policies[1].external.command[0]: must name a program
+        policies[1].external.schedulerName: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+        policies[1].external.speed: must be greater than zero, and at most 1000
+        policies[2]: must have at most one of configuration, file and external
+        policies[2].external.speed: must be greater than zero, and at most 1000
     "#]]
     .assert_eq(&mistakes(text));
+}
+
+#[test]
+fn an_external_scheduler_asks_an_api_server() {
+    let text = EXAMPLE.replace("- name: default ", "- name: mine\n  external: {}\n- name: default ");
+    assert_eq!(mistakes(&text), "");
+    let external = read(&text).unwrap().policies[0].external.clone().unwrap();
+    assert_eq!((external.scheduler_name(), external.speed()), ("default-scheduler", 1.0));
+    let alone = text.replace("\npolicies:", "\ndepth: scheduler\npolicies:");
+    assert_eq!(
+        mistakes(&alone),
+        "policies[0].external: depth `scheduler` has no API server that it could ask; it needs depth `full`\n"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use component_base::pki;
 use component_base::serving::SecureServer;
 use component_base::tls::ServerTls;
 use futures::{StreamExt, stream};
-use http::{Request, Response, StatusCode, Uri, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -30,22 +30,30 @@ pub struct Exchange {
     answer: oneshot::Sender<Response<mpsc::Receiver<Bytes>>>,
 }
 
-/// Opens a port, writes a kubeconfig for it, and serves until shutdown. Returns the requests.
-pub async fn open(env: &Env, kubeconfig: &Path) -> Result<mpsc::Receiver<Exchange>, String> {
+/// An open port, and the requests that come to it.
+pub struct Door {
+    /// Such as `https://127.0.0.1:40123`.
+    pub server: String,
+    pub exchanges: mpsc::Receiver<Exchange>,
+}
+
+/// Opens a port, writes a kubeconfig for it, and serves until shutdown.
+pub async fn open(env: &Env, kubeconfig: &Path) -> Result<Door, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = ServingOptions::listen(address).await.map_err(|error| text(&error))?;
     let address = listener.local_addr().map_err(|error| text(&error))?;
     let pair = pki::self_signed(&[address.ip().to_string()], env.wall()).map_err(|error| text(&error))?;
-    let random = env.random("replay/token");
+    let random = env.random("door/token");
     let token = format!("{:016x}{:016x}", random.u64(), random.u64());
+    let at = format!("https://{address}");
     let connection = Connection {
-        server: format!("https://{address}"),
+        server: at.clone(),
         ca_pem: Some(pair.cert_pem.clone()),
         token: Some(token.clone()),
         ..Connection::default()
     };
-    kubeconfig::write(kubeconfig, &connection, "replay", "admin").map_err(|error| text(&error))?;
+    kubeconfig::write(kubeconfig, &connection, "study", "admin").map_err(|error| text(&error))?;
     let tls = ServerTls { cert: pair.cert_pem, key: pair.key_pem, ..ServerTls::default() };
     let server = SecureServer::new(listener, &tls).map_err(|error| text(&error))?;
     let (sender, exchanges) = mpsc::channel(MAX_WAITING);
@@ -56,13 +64,13 @@ pub async fn open(env: &Env, kubeconfig: &Path) -> Result<mpsc::Receiver<Exchang
     }));
     let serving = env.clone();
     env.spawn(async move { server.serve(&serving, service).await });
-    Ok(exchanges)
+    Ok(Door { server: at, exchanges })
 }
 
 async fn hand_over(sender: &mpsc::Sender<Exchange>, bearer: &str, request: Request<Body>) -> Response<Body> {
     let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
     if given != Some(bearer.as_bytes()) {
-        return failed(StatusCode::UNAUTHORIZED, "the kubeconfig of the replay has another token");
+        return failed(StatusCode::UNAUTHORIZED, "the kubeconfig of this cluster has another token");
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_REQUEST_BYTES).await else {
@@ -75,7 +83,7 @@ async fn hand_over(sender: &mpsc::Sender<Exchange>, bearer: &str, request: Reque
         Err(_) => None,
     };
     let Some(answer) = answer else {
-        return failed(StatusCode::SERVICE_UNAVAILABLE, "the cluster is gone, because the replay ends or goes back");
+        return failed(StatusCode::SERVICE_UNAVAILABLE, "the cluster is gone, because its run ends or goes back");
     };
     let pieces = |receiver: mpsc::Receiver<Bytes>| {
         stream::unfold(
@@ -93,6 +101,11 @@ fn failed(status: StatusCode, why: &str) -> Response<Body> {
 }
 
 impl Exchange {
+    /// Returns true if somebody asks for pods, as every scheduler does when it begins.
+    pub fn asks_for_pods(&self) -> bool {
+        self.request.method() == Method::GET && self.request.uri().path().ends_with("/pods")
+    }
+
     /// Lets the cluster answer. A watch lasts until its reader goes; its events come while the clock runs.
     pub async fn perform(self, admin: Client) {
         let (mut parts, body) = self.request.into_parts();
