@@ -11,6 +11,8 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 
 const DAY_US: f64 = 8.64e10;
+/// Most phases that are drawn for a workload: with more of them between two pods, drawing would take longer than anybody waits.
+const MAX_PHASES: usize = 10_000_000;
 
 pub fn arrivals(generate: &Generate, draw: &mut dyn Draw, place: &str) -> Result<Vec<Arrival>, Vec<Problem>> {
     let largest = generate.sizes.iter().map(|size| size.gang.unwrap_or(1)).max().unwrap_or(1);
@@ -20,7 +22,8 @@ pub fn arrivals(generate: &Generate, draw: &mut dyn Draw, place: &str) -> Result
     let weights: f64 = generate.sizes.iter().map(weight).sum();
     let mut drawn = vec![0_usize; generate.sizes.len()];
     let mut arrivals = Vec::new();
-    for at in times(&generate.arrivals, generate.count, draw) {
+    let times = times(&generate.arrivals, generate.count, draw);
+    for at in times.map_err(|why| vec![Problem::new(format!("{place}.arrivals.mmpp.phases"), why)])? {
         let index = choose(&generate.sizes, draw.unit() * weights);
         let size = &generate.sizes[index];
         let duration = distribution::draw(&size.duration, draw);
@@ -65,27 +68,29 @@ fn shape(size: &Size, number: usize, member: usize) -> Shape {
     }
 }
 
-fn times(arrivals: &Arrivals, count: usize, draw: &mut dyn Draw) -> Vec<Duration> {
+/// Returns the times of the arrivals, or why phases have too few.
+fn times(arrivals: &Arrivals, count: usize, draw: &mut dyn Draw) -> Result<Vec<Duration>, String> {
     if let Some(poisson) = &arrivals.poisson {
         let mut at_us = 0.0;
         let mut next = || {
             at_us += draw.exponential(1e6 / poisson.rate.per_s);
             micros(at_us)
         };
-        return (0..count).map(|_| next()).collect();
+        return Ok((0..count).map(|_| next()).collect());
     }
     if let Some(mmpp) = &arrivals.mmpp {
         return phases(mmpp, count, draw);
     }
     if let Some(diurnal) = &arrivals.diurnal {
-        return of_days(diurnal, count, draw);
+        return Ok(of_days(diurnal, count, draw));
     }
-    arrivals.waves.as_ref().map(|waves| (0..count).map(|index| of_wave(waves, index)).collect()).unwrap_or_default()
+    let waves = arrivals.waves.as_ref();
+    Ok(waves.map(|waves| (0..count).map(|index| of_wave(waves, index)).collect()).unwrap_or_default())
 }
 
 /// A phase lasts an exponential time, and within it arrivals are a Poisson process. An arrival that would come after the end
 /// of its phase is drawn again in the next one, because an exponential time has no memory.
-fn phases(mmpp: &Mmpp, count: usize, draw: &mut dyn Draw) -> Vec<Duration> {
+fn phases(mmpp: &Mmpp, count: usize, draw: &mut dyn Draw) -> Result<Vec<Duration>, String> {
     let (mut times, mut at_us, mut turn) = (Vec::with_capacity(count), 0.0, 0);
     let length_us = |turn: usize, draw: &mut dyn Draw| {
         draw.exponential(mmpp.phases[turn % mmpp.phases.len()].mean.duration.as_micros() as f64)
@@ -99,10 +104,16 @@ fn phases(mmpp: &Mmpp, count: usize, draw: &mut dyn Draw) -> Vec<Duration> {
         } else {
             at_us = end_us;
             turn += 1;
+            if turn == MAX_PHASES {
+                let arrived = times.len();
+                return Err(format!(
+                    "{arrived} of {count} arrivals are within {MAX_PHASES} phases, the most that are drawn: phases must be longer, or rates higher"
+                ));
+            }
             end_us += length_us(turn, draw);
         }
     }
-    times
+    Ok(times)
 }
 
 /// The rate at time t is `rate · (1 + swing · cos(2π (t − peak) / period))`. Candidates come at the highest rate, and each is

@@ -191,6 +191,18 @@ fn arrivals_have_their_rates() {
 }
 
 #[test]
+fn phases_without_arrivals_end() {
+    let generate = json!({
+        "count": 5,
+        "arrivals": {"mmpp": {"phases": [{"rate": "0.0001/h", "mean": "1us"}]}},
+        "sizes": [{"name": "s", "requests": {}, "duration": {"constant": "1s"}}],
+    });
+    let found = read(json!({"name": "w", "generate": generate}), &Texts(&[])).unwrap_err();
+    let why = "0 of 5 arrivals are within 10000000 phases, the most that are drawn: phases must be longer, or rates higher";
+    assert_eq!(found, format!("workloads[0].generate.arrivals.mmpp.phases: {why}\n"));
+}
+
+#[test]
 fn durations_have_their_means() {
     let mean = |of: Value| {
         let of = serde_json::from_value(of).unwrap();
