@@ -24,7 +24,7 @@ pub fn add(replay: &Replay, values: &mut Values) {
     distribution(values, "finish-time-fairness", ratios);
 }
 
-/// Returns how fast a pod got done, compared with an empty cluster: 1 without any delay, 0 if it did not finish.
+/// Returns how fast a pod got done, compared with an empty cluster: 1 without any delay, 0 if it did not complete.
 fn progress(pod: &PodRow) -> f64 {
     match (pod.jct_us(), pod.created.duration_us) {
         (Some(jct_us), Some(duration_us)) if jct_us > 0 => duration_us as f64 / jct_us as f64,

@@ -100,9 +100,9 @@ fn times(replay: &Replay, values: &mut Values) {
     let pending = pods().map(|pod| seconds(waited_until_us(pod) - pod.created_us));
     distribution(values, "pending", pending.collect());
     distribution(values, "decision-latency", replay.decision_latencies_us.iter().map(|us| seconds(*us)).collect());
-    let finished = || pods().filter_map(|pod| Some((pod, pod.jct_us()?)));
-    distribution(values, "jct", finished().map(|(_, jct_us)| seconds(jct_us)).collect());
-    let with_duration = || finished().filter_map(|(pod, jct_us)| Some((jct_us as f64, pod.created.duration_us?)));
+    let completed = || pods().filter_map(|pod| Some((pod, pod.jct_us()?)));
+    distribution(values, "jct", completed().map(|(_, jct_us)| seconds(jct_us)).collect());
+    let with_duration = || completed().filter_map(|(pod, jct_us)| Some((jct_us as f64, pod.created.duration_us?)));
     let plain = with_duration().filter(|(_, duration_us)| *duration_us > 0);
     distribution(values, "slowdown", plain.map(|(jct_us, duration_us)| jct_us / duration_us as f64).collect());
     let bounded = with_duration().map(|(jct_us, duration_us)| (jct_us / duration_us.max(BOUND_US) as f64).max(1.0));

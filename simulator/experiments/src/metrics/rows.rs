@@ -36,9 +36,9 @@ impl PodRow {
         Self { created: created.clone(), created_us, ..Self::default() }
     }
 
-    /// Job completion time.
+    /// Job completion time. A pod that failed, as those on a machine that crashes do, has completed nothing.
     pub fn jct_us(&self) -> Option<u64> {
-        self.finished_us.map(|finished_us| finished_us - self.created_us)
+        self.finished_us.filter(|_| self.succeeded).map(|finished_us| finished_us - self.created_us)
     }
 }
 

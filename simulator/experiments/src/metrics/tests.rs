@@ -73,19 +73,19 @@ fn values_are_those_worked_by_hand() {
         ("decision-latency.p50", 3.0),
         // Place 0.95 · 2 = 1.9 between 3 and 6.
         ("decision-latency.p95", 5.7),
-        // a 60, b 100, c 40.
-        ("jct.mean", 66.666_667),
-        ("jct.p50", 60.0),
-        // 60/50, 100/80, 40/20.
-        ("slowdown.p50", 1.25),
-        ("slowdown.mean", 1.483_333),
+        // a 60, b 100. c has failed: it has completed nothing.
+        ("jct.mean", 80.0),
+        ("jct.p50", 80.0),
+        // 60/50, 100/80.
+        ("slowdown.p50", 1.225),
+        ("slowdown.mean", 1.225),
+        ("bounded-slowdown.p50", 1.225),
         ("makespan", 100.0),
-        // Of ann: a 5/6, c 1/2, mean 2/3. Of ben: b 4/5, d 0, mean 2/5. (16/15)² / (2 · (4/9 + 4/25)).
-        ("jain", 0.941_176),
+        // Of ann: a 5/6, c 0, mean 5/12. Of ben: b 4/5, d 0, mean 2/5. (49/60)² / (2 · (25/144 + 4/25)).
+        ("jain", 0.999_584),
         // Two users. a: half of one of two GPUs or 2 of 8 cores, a quarter, fits in a half: 60/50. b: 4 of 8 cores: 100/80.
-        // c: one of two GPUs: 40/20.
-        ("finish-time-fairness.max", 2.0),
-        ("finish-time-fairness.p50", 1.25),
+        ("finish-time-fairness.max", 1.25),
+        ("finish-time-fairness.p50", 1.225),
         // From 0 to the start of b; a is bound at 0, b at 20.
         ("gang-wait.mean", 20.0),
         ("gang-hold.mean", 20.0),

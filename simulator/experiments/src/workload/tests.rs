@@ -198,7 +198,8 @@ fn phases_without_arrivals_end() {
         "sizes": [{"name": "s", "requests": {}, "duration": {"constant": "1s"}}],
     });
     let found = read(json!({"name": "w", "generate": generate}), &Texts(&[])).unwrap_err();
-    let why = "0 of 5 arrivals are within 10000000 phases, the most that are drawn: phases must be longer, or rates higher";
+    let why =
+        "0 of 5 arrivals are within 10000000 phases, the most that are drawn: phases must be longer, or rates higher";
     assert_eq!(found, format!("workloads[0].generate.arrivals.mmpp.phases: {why}\n"));
 }
 
