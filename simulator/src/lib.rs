@@ -17,7 +17,7 @@ pub mod cashier;
 
 // The faults.
 pub mod plan;
-mod drawn_list;
+pub mod drawn_list;
 mod wire;
 pub mod faults;
 
@@ -47,7 +47,7 @@ use client::{Client, ListOptions};
 use cluster::{Cluster, Layout};
 use component_base::env::Env;
 use convergence::Unconverged;
-use drawn_list::DrawnList;
+use drawn_list::{Draw, DrawnList, Listener};
 use faults::{FaultInjector, FaultProfile};
 use log::{Log, Row};
 use metrics_source::MetricsSource;
@@ -118,11 +118,13 @@ pub struct Start {
     pub kept_faults: Option<BTreeSet<u32>>,
     /// Numbers of the user's drawn actions to take; `None` for all.
     pub kept_actions: Option<BTreeSet<u32>>,
+    /// Learns of each draw at once.
+    pub listener: Option<Listener>,
 }
 
 impl From<u64> for Start {
     fn from(seed: u64) -> Self {
-        Self { seed, kept_faults: None, kept_actions: None }
+        Self { seed, kept_faults: None, kept_actions: None, listener: None }
     }
 }
 
@@ -192,8 +194,9 @@ impl Simulation {
         })
     }
 
-    async fn new(Start { seed, kept_faults, kept_actions }: Start, layout: Layout) -> Self {
-        let [drawn, actions] = [kept_faults, kept_actions].map(|kept| Arc::new(DrawnList::keeping(kept)));
+    async fn new(Start { seed, kept_faults, kept_actions, listener }: Start, layout: Layout) -> Self {
+        let drawn = Arc::new(DrawnList::keeping(Draw::Fault, kept_faults, listener.clone()));
+        let actions = Arc::new(DrawnList::keeping(Draw::Action, kept_actions, listener));
         let env = Env::simulated(seed);
         let violations = Violations::default();
         let log = Log::new(&env);

@@ -50,6 +50,7 @@ fn a_planted_mistake_is_found_and_replayed() {
     let replayed = explore(&["--scenario", scenario.to_str().unwrap()], &out.join("again"));
     let stderr = text(&replayed.stderr);
     assert!(!replayed.status.success() && stderr.contains(&format!("a promise was broken: {promise}")), "{stderr}");
+    assert!(!stderr.contains("WARN"), "{stderr}");
 }
 
 /// A process has a limit of CPU time. What does not end is reported with its scenario, and not tried again.
@@ -65,6 +66,9 @@ fn a_run_that_does_not_end_is_a_finding() {
     assert!(!first.status.success() && !again.status.success() && again.stdout.is_empty());
     let scenario = fs::read_to_string(out.join("seed-1/scenario.yaml")).unwrap();
     assert!(scenario.contains("promise: did not end within 1 CPU seconds\n") && scenario.contains("story: survive"));
+    assert!(scenario.contains("\nactions:") && scenario.contains("\nfaults:"), "{scenario}");
+    let again = explore(&["--scenario", out.join("seed-1/scenario.yaml").to_str().unwrap(), "--cpu-seconds", "1"], out);
+    assert_eq!(text(&again.stderr), "error: a promise was broken: did not end within 1 CPU seconds\n");
 }
 
 /// The log has as many rows as lines. The crash is one of them, and so is its reason.

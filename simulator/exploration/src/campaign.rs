@@ -86,11 +86,11 @@ impl Campaign {
         Self { program: program.to_owned(), folder: folder.to_owned(), jobs, cpu_s }
     }
 
-    /// Tries everything that has no result yet, and tells `report` about each new result.
+    /// Tries everything that has no result yet, and tells `report` about each new result and the process that it is of.
     pub fn run(
         &self,
         trials: Vec<Trial>,
-        mut report: impl FnMut(Progress, &Line) -> io::Result<()>,
+        mut report: impl FnMut(Progress, &Line, &Ended) -> io::Result<()>,
     ) -> io::Result<Summary> {
         fs::create_dir_all(&self.folder)?;
         let wanted: BTreeSet<&str> = trials.iter().map(|trial| trial.name.as_str()).collect();
@@ -113,7 +113,7 @@ impl Campaign {
             }
             progress.add(&line);
             summary.add(&line);
-            report(progress, &line)
+            report(progress, &line, &ended)
         })?;
         Ok(summary)
     }
@@ -182,7 +182,7 @@ mod tests {
     fn run(folder: &Path, trials: &[(&str, &str)]) -> (Vec<String>, usize) {
         let mut tried = Vec::new();
         let trials = trials.iter().map(|(name, input)| trial(name, input)).collect();
-        let summary = Campaign::new(Path::new("cat"), folder, 2, 1).run(trials, |_, line| {
+        let summary = Campaign::new(Path::new("cat"), folder, 2, 1).run(trials, |_, line, _| {
             tried.push(line.point.clone());
             Ok(())
         });
@@ -206,7 +206,7 @@ mod tests {
         let run = || {
             let (mut tried, campaign) = (0, Campaign::new(Path::new("sh"), folder.path(), 1, 1));
             let trial = Trial { name: "one".to_owned(), about: Map::new(), order: order.clone() };
-            let summary = campaign.run(vec![trial], |_, _| {
+            let summary = campaign.run(vec![trial], |_, _, _| {
                 tried += 1;
                 Ok(())
             });

@@ -29,9 +29,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Reads the JSON that the process has printed last, or says why there is none.
+    /// Reads the JSON that the process has printed last, or says why there is none. What one prints that fails afterwards is no result.
     pub fn printed<T: DeserializeOwned>(&self) -> Result<T, String> {
-        let last = self.stdout.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
+        let last = self.stdout.lines().next_back().filter(|_| self.is_success);
+        let last = last.and_then(|line| serde_json::from_str(line).ok());
         last.ok_or_else(|| self.stderr.lines().next_back().unwrap_or(&self.status).to_owned())
     }
 }

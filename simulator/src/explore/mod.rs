@@ -9,6 +9,7 @@ pub mod step;
 mod player;
 pub mod minimise;
 
+use crate::drawn_list::Listener;
 use crate::plan::FaultPlan;
 use crate::plan::crash_point::CrashPoint;
 use crate::plan::fault::{Drawn, Fault};
@@ -19,16 +20,21 @@ use player::Player;
 
 /// Plays a scenario. The trace of the run has its points.
 pub fn play(scenario: &FaultScenario) -> Run<()> {
-    play_with(scenario, None)
+    play_with(scenario, None, None)
+}
+
+/// Plays a scenario like `play`. The listener learns of each fault and action that the seed draws, when it does.
+pub fn play_aloud(scenario: &FaultScenario, listener: Listener) -> Run<()> {
+    play_with(scenario, None, Some(listener))
 }
 
 /// Plays a story, with a kill at one point, or without. Returns `None` if there is no such story.
 pub fn play_story(story: &str, seed: u64, point: Option<CrashPoint>) -> Option<Run<()>> {
     stories::text(story)?;
-    Some(play_with(&FaultScenario::of_story(story, seed), point))
+    Some(play_with(&FaultScenario::of_story(story, seed), point, None))
 }
 
-fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>) -> Run<()> {
+fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>, listener: Option<Listener>) -> Run<()> {
     let drawn = scenario.story.as_deref().and_then(|story| SCENARIOS.iter().find(|scenario| scenario.name == story));
     if let Some(drawn) = drawn {
         let faults = |faults: &[Fault]| faults.iter().filter_map(|fault| Some(fault.drawn.as_ref()?.number)).collect();
@@ -37,6 +43,7 @@ fn play_with(scenario: &FaultScenario, point: Option<CrashPoint>) -> Run<()> {
             seed: scenario.seed,
             kept_faults: scenario.faults.as_deref().map(faults),
             kept_actions: scenario.actions.as_deref().map(actions),
+            listener,
         });
     }
     let told = scenario.told();

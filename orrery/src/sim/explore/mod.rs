@@ -57,6 +57,9 @@ pub struct Options {
     /// How many runs at the same time [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// With --scenario, print what the components log
+    #[arg(long, requires = "scenario")]
+    pub logs: bool,
     /// CPU seconds after which a run counts as one that never ends
     #[arg(long, value_name = "N", default_value_t = cpu::SCENARIO, value_parser = clap::value_parser!(u64).range(1..))]
     pub cpu_seconds: u64,
@@ -100,7 +103,8 @@ fn component(name: &str) -> Result<Part, String> {
 /// Runs the sub-command.
 pub fn run(options: &Options) -> Result<String, Vec<String>> {
     if let Some(file) = &options.scenario {
-        return replay::run(file, options.out.as_deref());
+        let players = Players::new(Some(1), options.cpu_seconds)?;
+        return replay::run(&players, file, options.out.as_deref(), options.logs);
     }
     let players = Players::new(options.jobs, options.cpu_seconds)?;
     if options.list {
@@ -185,13 +189,15 @@ fn campaign(players: &Players, folder: &Path, trials: Vec<Trial>) -> Result<Stri
     let scenarios: BTreeMap<String, String> =
         trials.iter().map(|trial| (trial.name.clone(), trial.order.input.clone())).collect();
     let Players { program, jobs, cpu_s } = players;
-    let result = Campaign::new(program, folder, *jobs, *cpu_s).run(trials, |progress, line| {
+    let result = Campaign::new(program, folder, *jobs, *cpu_s).run(trials, |progress, line, ended| {
         say(&shown(progress, line));
         // The process could not write what it played.
-        match scenarios.get(&line.point).filter(|_| line.outcome == Outcome::Endless) {
-            Some(scenario) => play::write_scenario(&folder.join(&line.point), scenario, line.promise.clone()),
-            None => Ok(()),
-        }
+        let Some(scenario) = scenarios.get(&line.point).filter(|_| line.outcome == Outcome::Endless) else {
+            return Ok(());
+        };
+        let scenario =
+            FaultScenario::read(scenario).map_err(|_| io::Error::other("the scenario is not well-formed"))?;
+        play::write_endless(&folder.join(&line.point), &scenario, &ended.stdout, line.promise.clone())
     });
     let summary = result.map_err(|error| vec![format!("{}: {error}", folder.display())])?;
     if summary.broken.is_empty() {
