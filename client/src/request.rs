@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::error::Error;
 use bytes::Bytes;
 use component_base::http::{Body, read_all};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use std::time::Duration;
 
@@ -30,11 +30,13 @@ pub struct Call {
     pub accept: &'static str,
     pub content_type: &'static str,
     pub body: Bytes,
+    /// ETag of what the caller has already. An answer of code 304 says that it is still the same, and has no body.
+    pub known: Option<HeaderValue>,
 }
 
 impl Call {
     pub fn new(method: Method, target: impl Into<String>) -> Self {
-        Self { method, target: target.into(), accept: JSON, content_type: JSON, body: Bytes::new() }
+        Self { method, target: target.into(), accept: JSON, content_type: JSON, body: Bytes::new(), known: None }
     }
 
     pub fn body(self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
@@ -45,10 +47,18 @@ impl Call {
         Self { accept, ..self }
     }
 
+    /// Asks only for what is not the same as before.
+    pub fn unless(self, known: Option<HeaderValue>) -> Self {
+        Self { known, ..self }
+    }
+
     fn request(&self) -> Result<Request<Body>, Error> {
         let constant = HeaderValue::from_static;
         let request = Request::builder().method(&self.method).uri(&self.target);
         let mut request = request.header(ACCEPT, constant(self.accept));
+        if let Some(known) = &self.known {
+            request = request.header(IF_NONE_MATCH, known);
+        }
         if !self.body.is_empty() {
             request = request.header(CONTENT_TYPE, constant(self.content_type));
         }
@@ -81,7 +91,8 @@ impl Client {
                 }
                 other => other?,
             };
-            if answer.status().is_success() {
+            let is_unchanged = answer.status() == StatusCode::NOT_MODIFIED && call.known.is_some();
+            if answer.status().is_success() || is_unchanged {
                 return Ok(answer);
             }
             // The token may have been revoked, so a new one is tried once.

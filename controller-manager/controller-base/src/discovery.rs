@@ -5,7 +5,9 @@
 use bytes::Bytes;
 use client::request::Call;
 use client::{Client, Error};
-use http::Method;
+use component_base::http::{Body, read_all};
+use http::header::ETAG;
+use http::{HeaderValue, Method, Response, StatusCode};
 use proto::{Gvk, Gvr};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -107,22 +109,32 @@ struct ResponseKind {
 
 /// Paths of the aggregated discovery documents.
 const PATHS: [&str; 2] = ["/api", "/apis"];
+/// Most bytes of one of them; a resource has some hundreds.
+const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
 /// Asks the server for its aggregated discovery documents.
 pub async fn discover(client: &Client) -> Result<Discovered, Error> {
-    read(&fetch(client).await?)
+    read(&fetch(client, &[]).await?)
 }
 
-/// Discovery that is repeated. The documents are read only if they are others than the last time.
+/// Discovery that is repeated. A document that is the same as the last time is not sent, as with the cache of client-go's
+/// discovery, and they are read only if one has changed.
 #[derive(Default)]
 pub struct Rediscovery {
-    known: Vec<Bytes>,
+    known: Vec<Document>,
+}
+
+/// A document and its ETag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Document {
+    tag: Option<HeaderValue>,
+    bytes: Bytes,
 }
 
 impl Rediscovery {
     /// Asks the server again. Returns `None` if nothing has changed since the last answer.
     pub async fn changed(&mut self, client: &Client) -> Result<Option<Discovered>, Error> {
-        let documents = fetch(client).await?;
+        let documents = fetch(client, &self.known).await?;
         if documents == self.known {
             return Ok(None);
         }
@@ -132,17 +144,28 @@ impl Rediscovery {
     }
 }
 
-async fn fetch(client: &Client) -> Result<Vec<Bytes>, Error> {
+async fn fetch(client: &Client, known: &[Document]) -> Result<Vec<Document>, Error> {
     let mut documents = Vec::new();
-    for path in PATHS {
-        documents.push(client.call(&Call::new(Method::GET, path).accept(AGGREGATED)).await?);
+    for (index, path) in PATHS.into_iter().enumerate() {
+        let before = known.get(index);
+        let tag = before.and_then(|document| document.tag.clone());
+        let answer = client.call_streaming(&Call::new(Method::GET, path).accept(AGGREGATED).unless(tag)).await?;
+        documents.push(match before {
+            Some(document) if answer.status() == StatusCode::NOT_MODIFIED => document.clone(),
+            _ => Document { tag: answer.headers().get(ETAG).cloned(), bytes: whole(answer, path).await? },
+        });
     }
     Ok(documents)
 }
 
-fn read(documents: &[Bytes]) -> Result<Discovered, Error> {
+async fn whole(answer: Response<Body>, path: &str) -> Result<Bytes, Error> {
+    let read = read_all(answer.into_body(), MAX_DOCUMENT_BYTES).await;
+    read.map_err(|error| Error::Lost(format!("GET {path}: {error}")))
+}
+
+fn read(documents: &[Document]) -> Result<Discovered, Error> {
     let mut discovered = Discovered::default();
-    for (path, bytes) in PATHS.into_iter().zip(documents) {
+    for (path, Document { bytes, .. }) in PATHS.into_iter().zip(documents) {
         let undecodable = |error| Error::Decode(format!("GET {path}: no aggregated discovery: {error}"));
         discovered.add(serde_json::from_slice(bytes).map_err(undecodable)?);
     }
@@ -190,8 +213,9 @@ impl Discovered {
 mod tests {
     use super::*;
     use component_base::env::Env;
-    use component_base::http::{Body, HttpService};
-    use http::{Request, Response};
+    use component_base::http::HttpService;
+    use http::Request;
+    use http::header::IF_NONE_MATCH;
     use parking_lot::Mutex;
     use serde_json::json;
     use std::convert::Infallible;
@@ -219,12 +243,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn documents_are_read_when_they_have_changed() {
         let env = Env::simulated(1);
-        let group = Arc::new(Mutex::new("apps"));
-        let served = group.clone();
+        let (group, sent) = (Arc::new(Mutex::new("apps")), Arc::new(Mutex::new(0)));
+        let (served, counted) = (group.clone(), sent.clone());
         let answer = move |request: Request<Body>| {
             let name = if request.uri().path() == "/api" { "" } else { *served.lock() };
             let groups = json!({"items": [{"metadata": {"name": name}, "versions": [{"version": "v1"}]}]});
-            async move { Ok::<_, Infallible>(Response::new(Body::from(groups.to_string()))) }
+            let tag = format!("\"{name}\"");
+            let is_known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+            *counted.lock() += usize::from(!is_known);
+            let body = if is_known { Body::empty() } else { Body::from(groups.to_string()) };
+            let answer = Response::builder().status(if is_known { 304 } else { 200 }).header(ETAG, tag).body(body);
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
         };
         let client = Client::from_service(&env, HttpService::new(tower::service_fn(answer)), "test");
         let mut discovery = Rediscovery::default();
@@ -232,8 +261,10 @@ mod tests {
         let first = groups(discovery.changed(&client).await.unwrap());
         assert_eq!(first, Some(vec![String::new(), "apps".to_owned()]));
         assert_eq!(groups(discovery.changed(&client).await.unwrap()), None);
+        assert_eq!(*sent.lock(), 2, "what is known is not sent again");
         *group.lock() = "batch";
         let changed = groups(discovery.changed(&client).await.unwrap());
         assert_eq!(changed, Some(vec![String::new(), "batch".to_owned()]));
+        assert_eq!(*sent.lock(), 3);
     }
 }
