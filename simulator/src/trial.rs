@@ -23,11 +23,13 @@ mod decision_log;
 mod alone;
 mod stepper;
 mod steered;
+mod rehearsal;
 
 pub use chooser::Decision;
 pub use decision_log::{Detail, Told};
 pub use experiments::record::Event;
 pub use modelled_api::unmodelled;
+pub use rehearsal::refusals;
 pub use setup::{Depth, NodeGroup, Setup, Submission};
 pub use steered::Steered;
 pub use stepper::Stepper;

@@ -284,6 +284,9 @@ fn a_bad_study_is_refused_with_every_mistake() {
     let unknown = "policies[1].configuration: creating profile for scheduler name default-scheduler: ScorePlugin \"WorstFit\" does not exist";
     let places = [unknown, "jobs.csv:1: unknown column \"runs\"", "workloads[2].openbPods.file: pods.csv: "];
     refused(&path, &bad, &places);
+    // All of it comes in one round.
+    let bad = bad.replace("rate: 4/m", "rate: 4/year").replace("seeds: 1..10", "seeds: 10..1");
+    refused(&path, &bad, &[&places[..], &["seeds", "workloads[0].generate.arrivals.poisson.rate"]].concat());
 }
 
 /// A study is refused by `check` and `run`, with each of these texts.

@@ -98,7 +98,7 @@ impl Prepared {
     }
 }
 
-fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
+pub fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
     let read = NodeTemplate::read(&machine.template());
     read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
 }

@@ -67,10 +67,9 @@ impl fmt::Display for Error {
 /// Reads a study and checks everything that it names, or returns every mistake. It makes schedulers on trial, each in a
 /// runtime of its own, so it must not run in one.
 pub fn read(options: &Options) -> Result<StudyFile, Vec<String>> {
-    let file = StudyFile::read(&options.study, options.seeds.clone())?;
-    let problems = file.problems();
+    let file = StudyFile::checked(&options.study, options.seeds.clone())?;
     file.warnings().iter().for_each(|line| eprintln!("warning: {line}"));
-    if problems.is_empty() { Ok(file) } else { Err(problems) }
+    Ok(file)
 }
 
 /// Runs a study. Cells that have finished are not run again.

@@ -1,11 +1,11 @@
 //! `StudyFile`: a study that was read, with the folder of the files that it names.
 
-use crate::sim::{gates, policy};
+use crate::sim::{gates, policy, rehearsal};
 use component_base::rng::Random;
 use experiments::Problem;
 use experiments::files::Folder;
 use experiments::sources;
-use experiments::study::{self, Cell, Depth, Seeds, Study};
+use experiments::study::{self, Cell, Depth, Draft, Seeds, Study};
 use simulator::trial;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,29 +33,59 @@ impl StudyFile {
         Ok(Self { path: path.to_owned(), study, files: Folder(folder) })
     }
 
-    /// Returns the mistakes in the files that the study names, and in the configurations of its policies.
+    /// Reads a study and checks everything: its form, its rules, and what it names. An error has a line for each mistake.
+    pub fn checked(path: &Path, seeds: Option<Seeds>) -> Result<Self, Vec<String>> {
+        let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+        let draft = Draft::read(&text);
+        let mut found: Vec<Problem> = draft.problems().cloned().collect();
+        let Some(mut study) = draft.study.clone() else { return Err(lines(path, found)) };
+        if let Some(seeds) = seeds {
+            study.seeds = seeds;
+        }
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let file = Self { path: path.to_owned(), study, files: Folder(folder) };
+        found.extend(file.named(&draft));
+        if found.is_empty() { Ok(file) } else { Err(lines(path, found)) }
+    }
+
+    /// Returns the mistakes in what a study names that is well-formed: its files, its policies and its pods.
     pub fn problems(&self) -> Vec<String> {
+        lines(&self.path, self.named(&Draft { study: None, form: Vec::new(), rules: Vec::new() }))
+    }
+
+    /// Returns the mistakes in what the study names, but for those that follow from others.
+    fn named(&self, draft: &Draft) -> Vec<Problem> {
         let random = Random::from_seed(1, "check");
         let mut draw = || random.u64();
-        let mut found = lines(&self.path, sources::check_files(&self.study, &self.files, &mut draw));
+        let known: Vec<Problem> = draft.problems().cloned().collect();
+        let mut found = self.policies();
+        found.retain(|one| !draft.form.iter().any(|problem| problem.concerns(&one.place)));
+        let mut of_files = sources::check_files(&self.study, &self.files, &mut draw, &known);
+        if self.study.depth == Depth::Full {
+            let all: Vec<Problem> = known.iter().chain(&of_files).cloned().collect();
+            of_files.extend(rehearsal::problems(self, &all));
+        }
+        of_files.extend(found);
+        of_files
+    }
+
+    /// Returns the mistakes in policies, faults, gates and controllers.
+    fn policies(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
         for (index, policy) in self.study.policies.iter().enumerate() {
             // `check_files` has reported files that cannot be read.
             let Ok(document) = sources::configuration(policy, &self.files) else { continue };
             let values = gates::of_policy(&self.study, policy);
-            let errors = policy::problems(document.as_ref(), &values);
-            let path = self.path.display();
-            found.extend(errors.into_iter().map(|error| format!("{path}: policies[{index}].configuration: {error}")));
+            let errors = policy::problems(document.as_ref(), &values).into_iter();
+            found.extend(errors.map(|error| Problem::new(format!("policies[{index}].configuration"), error)));
             let first = policy::first(policy, document);
             for (at, document) in policy.schedulers.iter().enumerate() {
                 let errors = policy::problems(Some(document), &values).into_iter();
-                found.extend(errors.map(|error| format!("{path}: policies[{index}].schedulers[{at}]: {error}")));
+                found.extend(errors.map(|error| Problem::new(format!("policies[{index}].schedulers[{at}]"), error)));
             }
             let twice = policy::shared_names(std::iter::once(&first).chain(&policy.schedulers)).into_iter();
-            found.extend(
-                twice.map(|name| {
-                    format!("{path}: policies[{index}].schedulers: two schedulers have the profile {name:?}")
-                }),
-            );
+            let why = |name: String| format!("two schedulers have the profile {name:?}");
+            found.extend(twice.map(|name| Problem::new(format!("policies[{index}].schedulers"), why(name))));
         }
         for (index, faults) in self.study.faults.iter().enumerate() {
             let errors = match policy::failures(faults) {
@@ -63,16 +93,14 @@ impl StudyFile {
                 Ok(_) => Vec::new(),
                 Err(errors) => errors,
             };
-            let path = self.path.display();
-            found.extend(errors.into_iter().map(|error| format!("{path}: faults[{index}].{error}")));
+            found.extend(errors.into_iter().map(|error| placed(format!("faults[{index}].{error}"))));
         }
-        let path = self.path.display();
-        found.extend(gates::problems(&self.study).into_iter().map(|why| format!("{path}: {why}")));
+        found.extend(gates::problems(&self.study).into_iter().map(placed));
         if let Some(why) = trial::controllers_problem(&self.study.controllers) {
-            found.push(format!("{path}: controllers: {why}"));
+            found.push(Problem::new("controllers", why));
         }
         if self.study.depth == Depth::Scheduler {
-            found.extend(only_full(&self.study).into_iter().map(|why| format!("{path}: {why}")));
+            found.extend(only_full(&self.study).into_iter().map(placed));
         }
         found
     }
@@ -120,6 +148,14 @@ fn only_full(study: &Study) -> Vec<String> {
         found.push(format!("faults[{at}].watchDelay: depth `scheduler` has no watches"));
     }
     found
+}
+
+/// Reads a line whose first part is the place of its mistake.
+fn placed(line: String) -> Problem {
+    match line.split_once(": ") {
+        Some((place, message)) => Problem::new(place, message),
+        None => Problem::new("", line),
+    }
 }
 
 fn lines(path: &Path, problems: Vec<Problem>) -> Vec<String> {

@@ -10,17 +10,38 @@ use proto::serializer::yaml;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Reads the files that a study names, and reports every mistake in them. Generated workloads are tried with `draw`.
-pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec<Problem> {
+/// Reads the files that a study names, and reports every mistake in them. Generated workloads are tried with `draw`. Clusters and
+/// workloads that are `known` to be wrong are left out, but files that do not exist are reported there too.
+pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw, known: &[Problem]) -> Vec<Problem> {
+    let is_known = |place: &str| known.iter().any(|problem| problem.concerns(place));
     let mut problems = Vec::new();
     for (index, cluster) in study.clusters.iter().enumerate() {
-        problems.extend(cluster::machines(cluster, files, &format!("clusters[{index}]")).err().unwrap_or_default());
+        let place = format!("clusters[{index}]");
+        if !is_known(&place) {
+            problems.extend(cluster::machines(cluster, files, &place).err().unwrap_or_default());
+            continue;
+        }
+        for (field, file) in [("openbNodes", &cluster.openb_nodes), ("kubectlNodes", &cluster.kubectl_nodes)] {
+            problems.extend(file.iter().filter_map(|file| unreadable(files, &file.file, &format!("{place}.{field}"))));
+        }
     }
     for (index, workload) in study.workloads.iter().enumerate() {
         let place = format!("workloads[{index}]");
+        if is_known(&place) {
+            for (field, file) in [
+                ("openbPods", workload.openb_pods.as_ref().map(|file| &file.file)),
+                ("kubectlPods", workload.kubectl_pods.as_ref().map(|file| &file.file)),
+                ("csv", workload.csv.as_ref().map(|csv| &csv.file)),
+            ] {
+                problems.extend(file.and_then(|file| unreadable(files, file, &format!("{place}.{field}"))));
+            }
+            continue;
+        }
         problems.extend(workload::arrivals(workload, files, draw, &place).err().unwrap_or_default());
         let until = study.until.as_ref().map_or(Duration::ZERO, |until| until.duration);
-        problems.extend(workload::deployments(workload, files, until, draw, &place).err().unwrap_or_default());
+        if !is_known("until") {
+            problems.extend(workload::deployments(workload, files, until, draw, &place).err().unwrap_or_default());
+        }
     }
     for (index, policy) in study.policies.iter().enumerate() {
         let Some(path) = &policy.file else { continue };
@@ -33,6 +54,12 @@ pub fn check_files(study: &Study, files: &dyn Files, draw: &mut dyn Draw) -> Vec
         problems.push(Problem::new(place, format!("{path}: {message}")));
     }
     problems
+}
+
+/// Says why a file cannot be read, if it cannot. A field without a name of a file has been reported.
+fn unreadable(files: &dyn Files, file: &str, place: &str) -> Option<Problem> {
+    let why = files.read(file).err().filter(|_| !file.is_empty())?;
+    Some(Problem::new(format!("{place}.file"), format!("{file}: {why}")))
 }
 
 /// Returns the KubeSchedulerConfiguration of a policy, or `None` for the default scheduler.
@@ -90,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_example_can_be_drawn() {
-        assert_eq!(lines(check_files(&read(EXAMPLE).unwrap(), &Texts(&[]), &mut seeded(1))), "");
+        assert_eq!(lines(check_files(&read(EXAMPLE).unwrap(), &Texts(&[]), &mut seeded(1), &[])), "");
     }
 
     #[test]
@@ -110,7 +137,29 @@ policies: [{name: p, file: policy.yaml}]
         workloads[0].openbPods.file: pods.csv: no such file
         policies[0].file: policy.yaml: is no KubeSchedulerConfiguration
     "#]]
-        .assert_eq(&lines(check_files(&study, &files, &mut seeded(1))));
+        .assert_eq(&lines(check_files(&study, &files, &mut seeded(1), &[])));
+    }
+
+    #[test]
+    fn what_is_known_to_be_wrong_is_read_no_further() {
+        let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: files
+clusters: [{name: c, openbNodes: {file: nodes.csv, limit: few}}, {name: d, kubectlNodes: {file: none.yaml}}]
+workloads:
+- {name: w, arrivalScale: 0, openbPods: {file: pods.csv}}
+- {name: x, generate: {count: 0, arrivals: {waves: {size: 0, every: 1s}}, sizes: []}}
+policies: [{name: p}]
+";
+        let draft = crate::study::Draft::read(text);
+        let (study, known) = (draft.study.clone().unwrap(), draft.problems().cloned().collect::<Vec<_>>());
+        let files = Texts(&[("nodes.csv", "sn,cpu_milli\n")]);
+        expect_test::expect![[r#"
+            clusters[1].kubectlNodes.file: none.yaml: no such file
+            workloads[0].openbPods.file: pods.csv: no such file
+        "#]]
+        .assert_eq(&lines(check_files(&study, &files, &mut seeded(1), &known)));
     }
 
     #[test]
@@ -145,7 +194,7 @@ policies: [{name: p}]
     fn the_traces_of_the_repository_are_read() {
         let folder = Folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/samples").into());
         let study = read(&crate::files::Files::read(&folder, "traces.yaml").unwrap()).unwrap();
-        assert_eq!(lines(check_files(&study, &folder, &mut seeded(1))), "");
+        assert_eq!(lines(check_files(&study, &folder, &mut seeded(1), &[])), "");
         let arrivals = |index: usize| workload::arrivals(&study.workloads[index], &folder, &mut seeded(1), "").unwrap();
         assert_eq!([arrivals(0).len(), arrivals(1).len(), arrivals(2).len()], [60, 30, 40]);
         assert_eq!(arrivals(2)[0].facts.requests["cpu"], 5120, "0.08 of 64 cores");

@@ -14,8 +14,9 @@ use apiserver::config::{Config, StoreKind};
 use apiserver::runtime_config::ApiSwitch;
 use client::{Client, Error, Patch, PatchOptions};
 use component_base::env::Env;
-use component_base::network::Network;
+use component_base::network::{HttpService, Network};
 use component_base::options::OriginalFlags;
+use component_base::options::feature_gates::GateValues;
 use experiments::workload::Deployment;
 use futures::StreamExt;
 use kubelet_sim::machines::fleet_map;
@@ -39,7 +40,7 @@ use storage::{Event, RangeRequest, Storage, Watch, WatchItem};
 /// Prefixes of the keys that are observed.
 const PODS: &str = "/registry/pods/";
 const NODES: &str = "/registry/minions/";
-const AUTHORITY: &str = "apiserver:6443";
+pub const AUTHORITY: &str = "apiserver:6443";
 /// The same server for those outside the simulation, whose requests take a time of their own.
 const OUTER_AUTHORITY: &str = "outside.apiserver:6443";
 /// Time of a component's request. It is the same for all, so that both depths agree on what happens first.
@@ -71,26 +72,14 @@ pub struct Stage {
 impl Stage {
     /// Starts every component.
     pub async fn raise(env: &Env, setup: Setup, has_gangs: bool, attempts: Arc<dyn Attempts>) -> Result<Self, String> {
-        let store = Memory::new(&env.process("store"));
-        let server = env.process("apiserver/1");
-        let gates = gangs::with_gates(&setup.feature_gates, has_gangs);
-        let config = Config {
-            store: Some(StoreKind::Memory),
-            enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
-            service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
-            event_ttl: EVENT_TTL,
-            original: OriginalFlags::of_gates(gates.clone()),
-            runtime_config: gangs_api(gangs::are_served(&gates)),
-            ..Config::default()
-        };
-        let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
+        let Server { store, service, env: server, gates } = serve(env, &setup.feature_gates, has_gangs)?;
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
         let answered = Arc::new(Answered::default());
         let watch = setup.watch_delay;
         let inner = Transit { request: LATENCY + setup.api_delay, watch, of: Travellers::Components };
-        network.register(AUTHORITY, delayed(api.service.clone(), env, inner, answered.clone()));
+        network.register(AUTHORITY, delayed(service.clone(), env, inner, answered.clone()));
         let outer = Transit { request: setup.api_delay, watch, of: Travellers::All };
-        network.register(OUTER_AUTHORITY, delayed(api.service.clone(), env, outer, answered.clone()));
+        network.register(OUTER_AUTHORITY, delayed(service, env, outer, answered.clone()));
         let initial = setup.node_names();
         let admin = connect(env, "kubernetes-admin", "kubectl");
         let mut stage = Self {
@@ -252,6 +241,33 @@ impl Stage {
             nodes,
         })
     }
+}
+
+/// The API server of a trial.
+pub struct Server {
+    pub store: Arc<Memory>,
+    pub service: HttpService,
+    pub env: Env,
+    /// Its feature gates.
+    pub gates: GateValues,
+}
+
+/// Starts an API server with a store in memory.
+pub fn serve(env: &Env, gates: &GateValues, has_gangs: bool) -> Result<Server, String> {
+    let store = Memory::new(&env.process("store"));
+    let server = env.process("apiserver/1");
+    let gates = gangs::with_gates(gates, has_gangs);
+    let config = Config {
+        store: Some(StoreKind::Memory),
+        enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
+        service_account_signing_key: Some(keys::SERVICE_ACCOUNT_KEY.to_owned()),
+        event_ttl: EVENT_TTL,
+        original: OriginalFlags::of_gates(gates.clone()),
+        runtime_config: gangs_api(gangs::are_served(&gates)),
+        ..Config::default()
+    };
+    let api = apiserver::service_on(config, server.clone(), store.clone()).map_err(|error| error.to_string())?;
+    Ok(Server { store, service: api.service, env: server, gates })
 }
 
 /// A control plane, and what is written to its store.

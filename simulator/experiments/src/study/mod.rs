@@ -14,7 +14,7 @@ mod tests;
 pub use cells::Cell;
 pub use deployments::{Autoscaler, Deployment, DiurnalLoad, Load, LoadFile, LoadStep};
 pub use external::External;
-pub use read::read;
+pub use read::{Draft, read};
 pub use reward::{Reward, Term};
 pub use values::{Amount, Rate, Span};
 

@@ -16,18 +16,50 @@ use std::collections::BTreeSet;
 
 /// Reads the text of a study. Reads no file that it names; `sources` does.
 pub fn read(text: &str) -> Result<Study, Vec<Problem>> {
-    let parsed = yaml::parse(text.as_bytes()).map_err(|why| vec![Problem::new("", why)])?;
-    let mut problems: Vec<Problem> =
-        parsed.duplicates.iter().map(|path| Problem::new("", format!("duplicate field {path:?}"))).collect();
-    problems.extend(schema::check(&parsed.value));
-    if !problems.is_empty() {
-        return Err(problems);
+    let draft = Draft::read(text);
+    match draft.study {
+        Some(study) if draft.form.is_empty() && draft.rules.is_empty() => Ok(study),
+        _ => Err([draft.form, draft.rules].concat()),
     }
-    let study: Study =
-        serde_json::from_value(parsed.value).map_err(|error| vec![Problem::new("", error.to_string())])?;
-    let mut check = Check::default();
-    check.study(&study);
-    if check.problems.is_empty() { Ok(study) } else { Err(check.problems) }
+}
+
+/// A study as far as it can be read. Something stands where a field has the wrong form, so that the rest can be checked too.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// `None` if the text is no document.
+    pub study: Option<Study>,
+    /// What has the wrong form.
+    pub form: Vec<Problem>,
+    /// What breaks a rule.
+    pub rules: Vec<Problem>,
+}
+
+impl Draft {
+    pub fn read(text: &str) -> Self {
+        let none = |why: String| Self { study: None, form: vec![Problem::new("", why)], rules: Vec::new() };
+        let mut parsed = match yaml::parse(text.as_bytes()) {
+            Ok(parsed) => parsed,
+            Err(why) => return none(why),
+        };
+        let duplicates = parsed.duplicates.iter().map(|path| Problem::new("", format!("duplicate field {path:?}")));
+        let mut form: Vec<Problem> = duplicates.collect();
+        form.extend(schema::mend(&mut parsed.value, &schema::schema()));
+        let study: Study = match serde_json::from_value(parsed.value) {
+            Ok(study) => study,
+            Err(_) if !form.is_empty() => return Self { study: None, form, rules: Vec::new() },
+            Err(error) => return none(error.to_string()),
+        };
+        let mut check = Check::default();
+        check.study(&study);
+        let mut rules = check.problems;
+        rules.retain(|rule| !form.iter().any(|problem| problem.concerns(&rule.place)));
+        Self { study: Some(study), form, rules }
+    }
+
+    /// Returns everything that is known to be wrong.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.form.iter().chain(&self.rules)
+    }
 }
 
 /// The rules that a schema cannot say.

@@ -25,6 +25,12 @@ pub fn check(document: &Value) -> Vec<Problem> {
 
 /// Returns every mistake of a document, of which this is the schema.
 pub fn check_against(document: &Value, schema: &Value) -> Vec<Problem> {
+    mend(&mut document.clone(), schema)
+}
+
+/// Returns every mistake of a document, and puts something of the right form in its place, so that the rest can be read. Unknown
+/// fields are taken out.
+pub fn mend(document: &mut Value, schema: &Value) -> Vec<Problem> {
     let mut checker = Checker { root: schema, problems: Vec::new() };
     checker.check(document, schema, "");
     checker.problems
@@ -53,20 +59,51 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn check(&mut self, value: &Value, schema: &'s Value, path: &str) {
-        let allows_null = schema["anyOf"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "null"));
-        if value.is_null() && allows_null {
+    fn check(&mut self, value: &mut Value, schema: &'s Value, path: &str) {
+        if value.is_null() && allows_null(schema) {
             return;
         }
+        let before = self.problems.len();
+        self.check_value(value, schema, path);
+        let is_wrong = self.problems[before..].iter().any(|problem| problem.place == path);
+        if is_wrong && !value.is_object() {
+            *value = self.stand_in(schema);
+        }
+    }
+
+    /// Returns a value of the form that a schema asks for; none where none need be.
+    fn stand_in(&self, schema: &'s Value) -> Value {
+        if allows_null(schema) {
+            return Value::Null;
+        }
         let schema = self.resolve(schema);
-        let types: Vec<&str> = match &schema["type"] {
-            Value::String(one) => vec![one.as_str()],
-            Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        };
+        if let Some(first) = choices(schema).and_then(|choices| choices.first().copied()) {
+            return first.clone();
+        }
+        match (schema["format"].as_str().and_then(values::stand_in), types(schema).first().copied()) {
+            (Some(value), _) => value,
+            (None, Some("string")) => "".into(),
+            (None, Some("integer" | "number")) => 1.into(),
+            (None, Some("boolean")) => false.into(),
+            (None, Some("array")) => Value::Array(Vec::new()),
+            (None, Some("object")) => {
+                let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let member = |name: &str| (name.to_owned(), self.stand_in(&schema["properties"][name]));
+                required.map(member).collect::<serde_json::Map<_, _>>().into()
+            }
+            (None, _) => Value::Null,
+        }
+    }
+
+    fn check_value(&mut self, value: &mut Value, schema: &'s Value, path: &str) {
+        let schema = self.resolve(schema);
+        let types = types(schema);
         if !types.is_empty() && !types.iter().any(|name| is_of_type(value, name)) {
             let wanted: Vec<&str> = types.into_iter().filter(|name| *name != "null").collect();
             self.report(path, format!("must be of type {}", wanted.join(" or ")));
+            if value.is_object() {
+                *value = Value::Null;
+            }
             return;
         }
         if let Some(message) = schema["format"].as_str().and_then(|format| values::problem(format, value)) {
@@ -74,7 +111,7 @@ impl<'s> Checker<'s> {
         }
         if let Some(choices) = choices(schema)
             && !value.is_null()
-            && !choices.contains(&value)
+            && !choices.contains(&&*value)
         {
             let choices: Vec<String> = choices.iter().map(|choice| choice.to_string()).collect();
             self.report(path, format!("Unsupported value: {value}: supported values: {}", choices.join(", ")));
@@ -82,7 +119,7 @@ impl<'s> Checker<'s> {
         match value {
             Value::Object(members) => self.object(members, schema, path),
             Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
+                for (index, item) in items.iter_mut().enumerate() {
                     self.check(item, &schema["items"], &format!("{path}[{index}]"));
                 }
             }
@@ -96,20 +133,41 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn object(&mut self, members: &serde_json::Map<String, Value>, schema: &'s Value, path: &str) {
+    fn object(&mut self, members: &mut serde_json::Map<String, Value>, schema: &'s Value, path: &str) {
         let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let mut missing = Vec::new();
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !members.contains_key(name) {
                 self.report(&below(name), "Required value");
+                missing.push((name.to_owned(), self.stand_in(&schema["properties"][name])));
             }
         }
-        for (name, member) in members {
+        members.retain(|name, member| {
             match (schema["properties"].get(name), &schema["additionalProperties"]) {
                 (Some(property), _) => self.check(member, property, &below(name)),
-                (None, Value::Bool(false)) => self.report(&below(name), "unknown field"),
+                (None, Value::Bool(false)) => {
+                    self.report(&below(name), "unknown field");
+                    return false;
+                }
                 (None, additional) => self.check(member, additional, &below(name)),
             }
-        }
+            true
+        });
+        members.extend(missing);
+    }
+}
+
+fn allows_null(schema: &Value) -> bool {
+    schema["anyOf"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "null"))
+        || types(schema).contains(&"null")
+}
+
+/// Returns the types that a schema allows; none if all will do.
+fn types(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(one) => vec![one.as_str()],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
     }
 }
 

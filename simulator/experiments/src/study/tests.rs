@@ -201,3 +201,38 @@ policies: [{name: p}]
     "#]]
     .assert_eq(&mistakes(text));
 }
+
+/// A field of the wrong form gets a stand-in, so the rules of others are checked, and nothing is said about the stand-in itself.
+#[test]
+fn mistakes_of_form_hide_no_others() {
+    let text = "
+apiVersion: orrery.dev/v1alpha1
+kind: Study
+name: both
+until: soon
+metrics: [happiness]
+clusters:
+- {name: c, nods: [], nodes: [{name: node, capacity: {cpu: many}, reserved: {memory: 1Gi}}]}
+- {name: c, openbNodes: {limit: 3}}
+workloads:
+- {name: w, arrivalScale: 0, csv: {file: jobs.csv, columns: {end: e}}}
+- {name: x, deployments: [{name: d, requests: {cpu: 1}, load: {diurnal: {cpu: 1, swing: high}}}]}
+policies: [{name: p, external: {speed: fast, schedulerName: A}}]
+";
+    expect_test::expect![[r#"
+        clusters[0].nodes[0].capacity.cpu: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+        clusters[0].nods: unknown field
+        clusters[1].openbNodes.file: Required value
+        policies[0].external.speed: must be of type number
+        until: invalid duration "soon": want for example 300ms, 90s, 1h30m or 7d
+        workloads[0].csv.columns.arrival: Required value
+        workloads[1].deployments[0].load.diurnal.swing: must be of type number
+        clusters[1].name: Duplicate value: "c"
+        metrics[0]: unknown metric "happiness"
+        clusters[0].nodes[0].reserved.memory: must not be greater than the capacity
+        workloads[0].arrivalScale: must be greater than zero
+        policies[0].external.schedulerName: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+    "#]].assert_eq(&mistakes(text));
+    let draft = Draft::read(text);
+    assert_eq!(draft.study.map(|study| (study.clusters.len(), study.workloads.len())), Some((2, 2)));
+}

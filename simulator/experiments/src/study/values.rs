@@ -119,6 +119,16 @@ impl JsonSchema for Amount {
     }
 }
 
+/// Returns a value of a format, to stand where a wrong one was.
+pub fn stand_in(format: &str) -> Option<serde_json::Value> {
+    match format {
+        "span" => Some("1s".into()),
+        "rate" => Some("1/s".into()),
+        "seeds" | "quantity" => Some(1.into()),
+        _ => None,
+    }
+}
+
 /// Returns what is wrong with a text of a format.
 pub fn problem(format: &str, value: &serde_json::Value) -> Option<String> {
     let text = || value.as_str().unwrap_or_default().to_owned();

@@ -37,6 +37,16 @@ pub fn arrivals(generate: &Generate, draw: &mut dyn Draw, place: &str) -> Result
     Ok(arrivals)
 }
 
+/// Returns a pod of each kind, with its place in the study.
+pub fn samples(generate: &Generate, place: &str) -> Vec<(String, Arrival)> {
+    let sizes = generate.sizes.iter().enumerate();
+    let sample = |(index, size): (usize, &Size)| {
+        let arrival = shape(size, 0, 0).arrival(Duration::ZERO, Some(Duration::from_secs(1)));
+        Some((format!("{place}.sizes[{index}]"), arrival.ok()?))
+    };
+    sizes.filter_map(sample).collect()
+}
+
 fn weight(size: &Size) -> f64 {
     size.weight.unwrap_or(1.0)
 }

@@ -92,6 +92,30 @@ pub fn arrivals(
     Ok(arrivals)
 }
 
+/// Returns pods that stand for all of a workload, with their places in the study: one of each kind of a generator, of a Deployment, and all
+/// of a file.
+pub fn samples(workload: &Workload, files: &dyn Files, draw: &mut dyn Draw, place: &str) -> Vec<(String, Arrival)> {
+    let mut found = match &workload.generate {
+        Some(generate) => generator::samples(generate, &format!("{place}.generate")),
+        None => {
+            let arrivals = arrivals(workload, files, draw, place).unwrap_or_default();
+            let field = [
+                ("openbPods", workload.openb_pods.is_some()),
+                ("csv", workload.csv.is_some()),
+                ("kubectlPods", workload.kubectl_pods.is_some()),
+            ];
+            let field = field.iter().find(|(_, is_set)| *is_set).map_or("", |(name, _)| *name);
+            arrivals.into_iter().map(|arrival| (format!("{place}.{field}"), arrival)).collect()
+        }
+    };
+    if workload.pod_groups {
+        found.iter_mut().for_each(|(_, arrival)| pod::join_group(arrival));
+    }
+    let deployments = sample_pods(workload).into_iter().enumerate();
+    found.extend(deployments.map(|(index, arrival)| (format!("{place}.deployments[{index}]"), arrival)));
+    found
+}
+
 /// Says which pods no run can have. Of pods that come too late, one says it for all.
 fn check(arrivals: &[Arrival], place: &str) -> Result<(), Vec<Problem>> {
     let name = |arrival: &Arrival| arrival.pod.metadata.name.clone().unwrap_or_default();
