@@ -3,12 +3,14 @@
 //! Corresponds to pkg/scheduler/metrics. `operations/state_metrics` counts what follows from the queue and the cache.
 
 pub mod batches;
+pub mod evaluations;
 pub mod pod_groups;
 pub mod preemption;
 pub mod queue;
 
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels, exponential};
+use evaluations::Evaluations;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,7 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::timings::{PointTiming, Timings};
-use scheduling_framework::{CycleError, CycleState, Diagnosis, FitError, Profile, Rejection};
+use scheduling_framework::{CycleError, CycleState, FitError, Profile};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +38,6 @@ const POINT_SECONDS: &[f64] = &exponential::<12>(0.0001, 2.0);
 const PLUGIN_SECONDS: &[f64] = &exponential::<20>(0.00001, 1.5);
 const ATTEMPTS: &[f64] = &exponential::<5>(1.0, 2.0);
 const VICTIMS: &[f64] = &exponential::<7>(1.0, 2.0);
-
-/// Numbers of calls by profile, extension point and plugin.
-pub type Evaluations = BTreeMap<String, BTreeMap<(&'static str, &'static str), u64>>;
 
 /// Metrics by the name of a profile or plugin, and a key. A family would format and hash all labels at each use.
 type Handles<K, M> = Mutex<BTreeMap<String, BTreeMap<K, M>>>;
@@ -74,7 +73,7 @@ pub struct SchedulerMetrics {
     goroutines: Gauges,
     bindings: OnceLock<Gauge>,
     /// Shown by `operations/state_metrics`.
-    pub evaluations: Mutex<Evaluations>,
+    pub evaluations: Evaluations,
     cycles: AtomicU64,
     /// Time of the last cycle that measured its plugins.
     sampled_at: Mutex<Option<Instant>>,
@@ -182,7 +181,7 @@ impl SchedulerMetrics {
                 "[BETA] Number of running goroutines split by the work they do such as binding.",
             ),
             bindings: OnceLock::new(),
-            evaluations: Mutex::default(),
+            evaluations: Evaluations::default(),
             cycles: AtomicU64::default(),
             sampled_at: Mutex::default(),
         }
@@ -219,14 +218,7 @@ impl SchedulerMetrics {
         if decided.is_ok() {
             self.algorithm_seconds.observe(took.as_secs_f64());
         }
-        let mut all = self.evaluations.lock();
-        if !all.contains_key(&profile.scheduler_name) {
-            all.insert(profile.scheduler_name.clone(), BTreeMap::new());
-        }
-        let Some(counts) = all.get_mut(&profile.scheduler_name) else { return };
-        evaluations(profile, state, decided, |point, plugin, calls| {
-            *counts.entry((point, plugin)).or_insert(0) += calls as u64;
-        });
+        self.evaluations.count(profile, state, decided);
     }
 
     /// Counts the measurements of a cycle.
@@ -324,47 +316,6 @@ fn point_name(point: Point) -> &'static str {
         Point::PreBind => "PreBind",
         Point::Bind => "Bind",
         Point::PostBind => "PostBind",
-    }
-}
-
-/// Calls `count` with each plugin that the cycle has run, and how often.
-fn evaluations(
-    profile: &Profile,
-    state: &CycleState,
-    decided: Result<&Decision, &Diagnosis>,
-    mut count: impl FnMut(&'static str, &'static str, usize),
-) {
-    for plugin in profile.pre_filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
-        count("PreFilter", plugin.name(), 1);
-    }
-    let mut rejected: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut reject = |(rejection, nodes): (&Rejection, usize)| {
-        *rejected.entry(rejection.plugin).or_insert(0) += nodes;
-    };
-    let mut nodes = match decided {
-        Ok(decision) => {
-            decision.rejections.counts().for_each(&mut reject);
-            decision.evaluated
-        }
-        Err(diagnosis) if !diagnosis.pre_filter_message.is_empty() => return,
-        Err(diagnosis) => {
-            diagnosis.rejections.counts().for_each(&mut reject);
-            diagnosis.rejections.len()
-        }
-    };
-    // A plugin runs on the nodes that no plugin before it has rejected.
-    for plugin in profile.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name())) {
-        count("Filter", plugin.name(), nodes);
-        nodes = nodes.saturating_sub(rejected.get(plugin.name()).copied().unwrap_or(0));
-    }
-    let Ok(decision) = decided else { return };
-    if decision.feasible.len() > 1 {
-        for plugin in profile.pre_score.iter().filter(|plugin| !state.skip_score.contains(plugin.name())) {
-            count("PreScore", plugin.name(), 1);
-        }
-    }
-    for scores in &decision.scores {
-        count("Score", scores.plugin, decision.feasible.len());
     }
 }
 

@@ -3,9 +3,10 @@
 //! Corresponds to framework.PodInfo of pkg/scheduler.
 
 use component_helpers::scheduling::requests::{self, Resources};
+use component_helpers::scheduling::topology_labels::topology_labels;
 use component_helpers::volumes::pod_volumes;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Pod, PodAffinityTerm, PodSpec};
+use proto::kinds::api::core::v1::{Node, Pod, PodAffinityTerm, PodSpec};
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Requirement, Selector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ pub struct AffinityTerm {
 #[derive(Clone, Debug)]
 pub struct PodInfo {
     pub pod: Arc<Pod>,
+    /// The labels that the pod will have once it is bound to the node on which it is assumed; `None` if they are its own.
+    assumed_labels: Option<Arc<BTreeMap<String, String>>>,
     pub key: String,
     pub priority: i32,
     pub requests: Resources,
@@ -69,6 +72,7 @@ impl PodInfo {
         let without = affinity.and_then(|a| a.pod_anti_affinity.as_ref());
         let term = |term: &PodAffinityTerm| AffinityTerm::new(term, &pod);
         Self {
+            assumed_labels: None,
             key: pod.key(),
             claim_keys: pod_volumes::claim_keys(&pod),
             priority: spec.priority.unwrap_or(0),
@@ -110,7 +114,17 @@ impl PodInfo {
     }
 
     pub fn labels(&self) -> &BTreeMap<String, String> {
-        self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+        self.assumed_labels.as_deref().or(self.pod.metadata.labels.as_ref()).unwrap_or(&NO_LABELS)
+    }
+
+    /// Returns the pod with the labels of its node that the API server adds when it binds the pod; `None` if it adds none.
+    /// So a confirmed binding changes nothing that counts.
+    pub fn assumed_on(&self, node: &Node) -> Option<Self> {
+        let mut added = topology_labels(node).filter(|(key, value)| self.labels().get(*key) != Some(*value)).peekable();
+        added.peek()?;
+        let mut labels = self.labels().clone();
+        labels.extend(added.map(|(key, value)| (key.to_owned(), value.clone())));
+        Some(Self { assumed_labels: Some(Arc::new(labels)), ..self.clone() })
     }
 
     /// Returns the name of the pod's node; empty until it is bound.

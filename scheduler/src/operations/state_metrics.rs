@@ -94,12 +94,10 @@ impl Counted {
         for (kind, count) in ["nodes", "pods", "assumed_pods"].into_iter().zip(counts) {
             set(&self.cache_size, &labels([("type", kind)]), count);
         }
-        for (profile, counts) in &*scheduler.metrics.evaluations.lock() {
-            for ((point, plugin), count) in counts {
-                let labels = labels([("extension_point", point), ("plugin", plugin), ("profile", profile)]);
-                set_counter(&self.evaluations, &labels, *count);
-            }
-        }
+        scheduler.metrics.evaluations.each(|profile, point, plugin, calls| {
+            let labels = labels([("extension_point", point), ("plugin", plugin), ("profile", profile)]);
+            set_counter(&self.evaluations, &labels, calls);
+        });
         true
     }
 }

@@ -6,3 +6,4 @@
 pub mod node_selector;
 pub mod requests;
 pub mod tolerations;
+pub mod topology_labels;

@@ -20,9 +20,11 @@ pub use snapshot::Snapshot;
 pub use topology::Topology;
 
 use crate::pod_info::PodInfo;
+use indexmap::IndexMap;
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 /// Derived state: it always equals a rebuild from all nodes, bound pods and assumed pods.
@@ -30,7 +32,7 @@ use std::sync::Arc;
 pub struct Cache {
     nodes: BTreeMap<String, Arc<NodeInfo>>,
     /// Node of every pod, by the pod's uid.
-    pods: BTreeMap<String, Placed>,
+    pods: IndexMap<String, Placed, BuildHasherDefault<DefaultHasher>>,
     pub namespaces: Namespaces,
     /// Names of the nodes that have changed since the last snapshot.
     changed: BTreeSet<String>,
@@ -97,15 +99,17 @@ impl Cache {
     }
 
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
-        let placed = self.pods.remove(uid)?;
+        let placed = self.pods.swap_remove(uid)?;
         let info = self.entry(&placed.node).remove_pod(uid);
         self.drop_if_empty(&placed.node);
         info
     }
 
-    /// Adds a pod to a node before it is bound.
+    /// Adds a pod to a node before it is bound, with the labels that it will have then.
     pub fn assume(&mut self, info: Arc<PodInfo>, node: &str) {
         self.remove_pod(info.uid());
+        let known = self.nodes.get(node).and_then(|info| info.node.as_deref());
+        let info = known.and_then(|node| info.assumed_on(node)).map_or(info, Arc::new);
         self.place(node.to_owned(), info, true);
     }
 
@@ -161,7 +165,10 @@ impl Cache {
         if !self.changed.contains(node) {
             self.changed.insert(node.to_owned());
         }
-        let info = Arc::make_mut(self.nodes.entry(node.to_owned()).or_default());
+        if !self.nodes.contains_key(node) {
+            self.nodes.insert(node.to_owned(), Arc::default());
+        }
+        let info = Arc::make_mut(self.nodes.get_mut(node).expect("every node has an entry now"));
         info.counts_otherwise();
         info
     }

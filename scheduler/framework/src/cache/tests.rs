@@ -3,7 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 use proto::kinds::api::core::v1::Pod;
-use serde_json::json;
+use serde_json::{Value, json};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -47,7 +49,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 fn node(number: u8, zone: u8, cpu: u8) -> Arc<Node> {
     let image = json!({"names": [format!("image-{cpu}")], "sizeBytes": 1});
     let node = json!({
-        "metadata": {"name": format!("n{number}"), "labels": {"topology.kubernetes.io/zone": format!("z{zone}")}},
+        "metadata": {"name": format!("n{number}"), "labels": {ZONE: format!("z{zone}")}},
         "status": {"allocatable": {"cpu": cpu.to_string()}, "images": [image]},
     });
     Arc::new(Node::decode_value(node).unwrap())
@@ -171,8 +173,8 @@ proptest! {
                 let same = generations.entry(info.counted_generation).or_insert_with(|| info.clone());
                 prop_assert!(counts_as(info, same));
                 prop_assert_eq!(snapshot.generations()[at], info.counted_generation);
-                let topology = snapshot.topology("topology.kubernetes.io/zone");
-                let zone = info.label("topology.kubernetes.io/zone").and_then(|zone| topology.domain(zone));
+                let topology = snapshot.topology(ZONE);
+                let zone = info.label(ZONE).and_then(|zone| topology.domain(zone));
                 prop_assert_eq!(topology.domain_of(at), zone);
             }
         }
@@ -205,6 +207,31 @@ fn a_heartbeat_changes_no_generation() {
     assert_eq!((snapshot.generations(), snapshot.version()), (&*generations, version));
     assert_eq!(snapshot.nodes()[0].node.as_ref().unwrap().metadata.resource_version.as_deref(), Some("1"));
     cache.set_node(node(0, 0, 2));
+    cache.update(&mut snapshot);
+    assert_ne!(snapshot.generations(), generations);
+}
+
+/// The API server adds the labels of the node's place. Anything else that is new counts.
+#[test]
+fn a_confirmed_binding_changes_no_generation() {
+    let mut cache = Cache::default();
+    cache.set_node(node(0, 0, 1));
+    cache.assume(pod(1, None, 0), "n0");
+    let mut snapshot = Snapshot::default();
+    cache.update(&mut snapshot);
+    let generations = snapshot.generations().to_vec();
+    let place = &cache.node("n0").unwrap().node.as_ref().unwrap().metadata.labels.as_ref().unwrap()[ZONE];
+    let bound = |labels: Value| {
+        let mut bound = Pod::clone(&pod(1, Some(0), 0).pod);
+        bound.metadata.labels = serde_json::from_value(labels).unwrap();
+        Arc::new(PodInfo::new(Arc::new(bound)))
+    };
+    let (confirmed, labelled) = (bound(json!({ZONE: place})), bound(json!({ZONE: place, "app": "web"})));
+    cache.set_pod(confirmed);
+    assert!(!cache.is_assumed("u1"));
+    cache.update(&mut snapshot);
+    assert_eq!(snapshot.generations(), generations);
+    cache.set_pod(labelled);
     cache.update(&mut snapshot);
     assert_ne!(snapshot.generations(), generations);
 }

@@ -6,10 +6,9 @@ use crate::plugins::pod_parts::text;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use cacher::lookup::ObjectKey;
+use component_helpers::scheduling::topology_labels::TOPOLOGY_LABELS;
 use proto::Status;
 use serde_json::json;
-
-const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 pub struct PodTopologyLabels;
 
@@ -29,7 +28,7 @@ impl AdmissionPlugin for PodTopologyLabels {
         }
         let Some(node) = attributes.lookup.get(ObjectKey::cluster("", "nodes", node))? else { return Ok(()) };
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
-        for key in LABELS {
+        for key in TOPOLOGY_LABELS {
             if let Some(value) = node.index.labels.get(key) {
                 object["metadata"]["labels"][key] = json!(value);
             }

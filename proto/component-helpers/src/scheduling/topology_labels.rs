@@ -1,0 +1,14 @@
+//! The labels of a node's place that its pods have, too.
+//!
+//! Corresponds to plugin/pkg/admission/podtopologylabels.
+
+use proto::kinds::api::core::v1::Node;
+
+/// The keys of the labels that a pod gets from its node when it is bound.
+pub const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+/// Returns the labels of the node that the pods bound to it get.
+pub fn topology_labels(node: &Node) -> impl Iterator<Item = (&'static str, &String)> {
+    let labels = node.metadata.labels.as_ref();
+    TOPOLOGY_LABELS.into_iter().filter_map(move |key| Some((key, labels?.get(key)?)))
+}
