@@ -4,6 +4,7 @@
 //! run side by side and one that fails takes no other with it. Read first: `cell`, which runs one, and `run`.
 
 pub mod study_file;
+mod machine;
 mod rehearsal;
 pub mod gates;
 pub mod policy;

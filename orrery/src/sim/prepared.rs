@@ -1,5 +1,6 @@
 //! `Prepared`: the nodes and pods of a cell, and the trial that they make.
 
+use crate::sim::machine::template;
 use crate::sim::study_file::StudyFile;
 use crate::sim::{gates, policy};
 use component_base::rng::Random;
@@ -96,11 +97,6 @@ impl Prepared {
         }
         Ok((setup, submissions))
     }
-}
-
-pub fn template(machine: &Machine) -> Result<NodeTemplate, Vec<String>> {
-    let read = NodeTemplate::read(&machine.template());
-    read.map_err(|problems| problems.iter().map(|problem| format!("node {}: {problem}", machine.name)).collect())
 }
 
 /// Lets a pod that names no scheduler name this one.

@@ -1,11 +1,12 @@
 //! What the API server would refuse of a study: one is started in memory, and asked by a dry run for each kind of node and pod.
 
-use crate::sim::prepared::template;
-use crate::sim::study_file::StudyFile;
+use crate::sim::machine::template;
 use component_base::rng::Random;
 use component_base::tls;
 use experiments::Problem;
 use experiments::cluster::{self, Machine};
+use experiments::files::Folder;
+use experiments::study::Study;
 use experiments::workload::{self, Arrival};
 use kubelet_sim::template::NodeTemplate;
 use serde_json::{Value, json};
@@ -27,15 +28,15 @@ struct Tried {
 }
 
 /// Returns what the API server refuses. Clusters and workloads that are `known` to be wrong are left out.
-pub fn problems(file: &StudyFile, known: &[Problem]) -> Vec<Problem> {
+pub fn problems(study: &Study, files: &Folder, known: &[Problem]) -> Vec<Problem> {
     let is_known = |place: &str| known.iter().any(|problem| problem.concerns(place));
     let (mut found, mut tried) = (Vec::new(), Vec::new());
-    for (index, cluster) in file.study.clusters.iter().enumerate() {
+    for (index, cluster) in study.clusters.iter().enumerate() {
         let place = format!("clusters[{index}]");
         if is_known(&place) {
             continue;
         }
-        let mut machines = cluster::machines(cluster, &file.files, &place).unwrap_or_default();
+        let mut machines = cluster::machines(cluster, files, &place).unwrap_or_default();
         machines.extend(cluster::machine_groups(cluster).into_iter().flat_map(|group| group.machines));
         let mut of_cluster = distinct(machines.iter().map(|machine| (place.clone(), node(machine), machine)), "node");
         of_cluster.retain(|(_, machine)| {
@@ -46,18 +47,18 @@ pub fn problems(file: &StudyFile, known: &[Problem]) -> Vec<Problem> {
         tried.extend(of_cluster.into_iter().map(|(one, _)| one));
     }
     let random = Random::from_seed(1, "check");
-    for (index, workload) in file.study.workloads.iter().enumerate() {
+    for (index, workload) in study.workloads.iter().enumerate() {
         let place = format!("workloads[{index}]");
         if is_known(&place) {
             continue;
         }
-        let samples = workload::samples(workload, &file.files, &mut || random.u64(), &place);
+        let samples = workload::samples(workload, files, &mut || random.u64(), &place);
         let pods = samples.iter().filter_map(|(place, arrival)| Some((place.clone(), pod(arrival)?, arrival)));
         tried.extend(distinct(pods, "pod").into_iter().map(|(one, _)| one));
     }
     tls::install_provider();
-    let has_groups = file.study.workloads.iter().any(|workload| workload.pod_groups);
-    let gates = file.study.feature_gates.iter().map(|(name, is_on)| (name.clone(), *is_on)).collect();
+    let has_groups = study.workloads.iter().any(|workload| workload.pod_groups);
+    let gates = study.feature_gates.iter().map(|(name, is_on)| (name.clone(), *is_on)).collect();
     let documents: Vec<Value> = tried.iter().map(|one| one.document.clone()).collect();
     match trial::refusals(&gates, has_groups, &documents) {
         Ok(refusals) => found.extend(lines(&tried, refusals)),
@@ -115,13 +116,11 @@ fn node(machine: &Machine) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     /// Each mistake is one that the study's own rules allow.
     #[test]
     fn what_the_api_server_refuses_has_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("study.yaml");
         let text = "
 apiVersion: orrery.dev/v1alpha1
 kind: Study
@@ -145,9 +144,8 @@ workloads:
 - {name: x, deployments: [{name: web, requests: {cpu: 1}, labels: {a: 'b c'}, load: {steps: [{at: 0s, cpu: 1}]}}]}
 policies: [{name: p}]
 ";
-        fs::write(&path, text).unwrap();
-        let file = StudyFile::read(&path, None).unwrap();
-        let found: String = problems(&file, &[]).iter().map(|problem| format!("{problem}\n")).collect();
+        let (study, files) = (experiments::study::read(text).unwrap(), Folder(folder.path().to_owned()));
+        let found: String = problems(&study, &files, &[]).iter().map(|problem| format!("{problem}\n")).collect();
         expect_test::expect![[r#"
             clusters[0]: node node-0: taints[0].key: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
             workloads[0].generate.sizes[1]: pod limited-0: spec.containers[0].ports[0].containerPort: Required value
@@ -159,6 +157,6 @@ policies: [{name: p}]
             Problem::new("workloads[0]", ""),
             Problem::new("workloads[1].name", ""),
         ];
-        assert_eq!(problems(&file, &known), []);
+        assert_eq!(problems(&study, &files, &known), []);
     }
 }

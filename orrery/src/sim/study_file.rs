@@ -63,7 +63,7 @@ impl StudyFile {
         let mut of_files = sources::check_files(&self.study, &self.files, &mut draw, &known);
         if self.study.depth == Depth::Full {
             let all: Vec<Problem> = known.iter().chain(&of_files).cloned().collect();
-            of_files.extend(rehearsal::problems(self, &all));
+            of_files.extend(rehearsal::problems(&self.study, &self.files, &all));
         }
         of_files.extend(found);
         of_files

@@ -117,8 +117,9 @@ impl PodInfo {
         self.assumed_labels.as_deref().or(self.pod.metadata.labels.as_ref()).unwrap_or(&NO_LABELS)
     }
 
-    /// Returns the pod with the labels of its node that the API server adds when it binds the pod; `None` if it adds none.
-    /// So a confirmed binding changes nothing that counts.
+    /// Returns the pod with the labels of its node that the API server adds when it binds the pod; `None` if it adds none. So a
+    /// confirmed binding changes nothing that counts. Deviation: in Kubernetes an assumed pod gets the labels of
+    /// its node's place with the confirmation.
     pub fn assumed_on(&self, node: &Node) -> Option<Self> {
         let mut added = topology_labels(node).filter(|(key, value)| self.labels().get(*key) != Some(*value)).peekable();
         added.peek()?;
