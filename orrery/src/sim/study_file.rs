@@ -23,27 +23,24 @@ pub struct StudyFile {
 impl StudyFile {
     /// Reads a study, and replaces its seeds by others if there are some. An error has a line for each mistake.
     pub fn read(path: &Path, seeds: Option<Seeds>) -> Result<Self, Vec<String>> {
-        let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
-        let read = study::read(&text);
-        let mut study = read.map_err(|problems| lines(path, problems))?;
+        let study = study::read(&text(path)?).map_err(|problems| lines(path, problems))?;
+        Ok(Self::of(path, study, seeds))
+    }
+
+    fn of(path: &Path, mut study: Study, seeds: Option<Seeds>) -> Self {
         if let Some(seeds) = seeds {
             study.seeds = seeds;
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self { path: path.to_owned(), study, files: Folder(folder) })
+        Self { path: path.to_owned(), study, files: Folder(folder) }
     }
 
     /// Reads a study and checks everything: its form, its rules, and what it names. An error has a line for each mistake.
     pub fn checked(path: &Path, seeds: Option<Seeds>) -> Result<Self, Vec<String>> {
-        let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
-        let draft = Draft::read(&text);
+        let draft = Draft::read(&text(path)?);
         let mut found: Vec<Problem> = draft.problems().cloned().collect();
-        let Some(mut study) = draft.study.clone() else { return Err(lines(path, found)) };
-        if let Some(seeds) = seeds {
-            study.seeds = seeds;
-        }
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let file = Self { path: path.to_owned(), study, files: Folder(folder) };
+        let Some(study) = draft.study.clone() else { return Err(lines(path, found)) };
+        let file = Self::of(path, study, seeds);
         found.extend(file.named(&draft));
         if found.is_empty() { Ok(file) } else { Err(lines(path, found)) }
     }
@@ -156,6 +153,10 @@ fn placed(line: String) -> Problem {
         Some((place, message)) => Problem::new(place, message),
         None => Problem::new("", line),
     }
+}
+
+fn text(path: &Path) -> Result<String, Vec<String>> {
+    fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])
 }
 
 fn lines(path: &Path, problems: Vec<Problem>) -> Vec<String> {
