@@ -132,7 +132,7 @@ fn cluster(snapshot: &Snapshot, mut cluster: Cluster) -> Cluster {
         let Some(object) = &node.node else { continue };
         cluster.set_node(object.clone());
         for pod in &node.pods {
-            cluster.place(pod.pod.clone(), object.name());
+            cluster.place(pod.labelled(), object.name());
         }
     }
     cluster

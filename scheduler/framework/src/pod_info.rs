@@ -128,6 +128,14 @@ impl PodInfo {
         Some(Self { assumed_labels: Some(Arc::new(labels)), ..self.clone() })
     }
 
+    /// Returns the pod as an object, with the labels by which others count it.
+    pub fn labelled(&self) -> Arc<Pod> {
+        let Some(labels) = &self.assumed_labels else { return self.pod.clone() };
+        let mut pod = Pod::clone(&self.pod);
+        pod.metadata.labels = Some((**labels).clone());
+        Arc::new(pod)
+    }
+
     /// Returns the name of the pod's node; empty until it is bound.
     pub fn node_name(&self) -> &str {
         self.spec().node_name.as_deref().unwrap_or_default()

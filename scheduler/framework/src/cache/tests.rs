@@ -226,6 +226,8 @@ fn a_confirmed_binding_changes_no_generation() {
         bound.metadata.labels = serde_json::from_value(labels).unwrap();
         Arc::new(PodInfo::new(Arc::new(bound)))
     };
+    let assumed = cache.node("n0").unwrap().pod("u1").unwrap().labelled();
+    assert_eq!(assumed.metadata.labels, Some([(ZONE.to_owned(), place.clone())].into()));
     let (confirmed, labelled) = (bound(json!({ZONE: place})), bound(json!({ZONE: place, "app": "web"})));
     cache.set_pod(confirmed);
     assert!(!cache.is_assumed("u1"));
