@@ -68,7 +68,7 @@ impl SharedConnection {
         loop {
             let (connection, is_new) = match self.open() {
                 Some(open) => (Some(open), false),
-                None => (self.connect(request.uri()).await?, true),
+                None => (Box::pin(self.connect(request.uri())).await?, true),
             };
             let Some(mut connection) = connection else { return Err(Unanswered::Http1(Box::new(request))) };
             match connection.try_send_request(request).await {

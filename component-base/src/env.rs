@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
 use crate::process_metrics;
 use crate::rng::Random;
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -164,8 +165,10 @@ impl Env {
         tokio::time::sleep_until(deadline).await;
     }
 
-    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
-        tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
+    /// Limits the time of a future from now on.
+    pub fn timeout<F: Future>(&self, limit: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+        // An async function would hold the future twice.
+        tokio::time::timeout(limit, future).map(|ended| ended.map_err(|_| Elapsed))
     }
 
     /// Returns a random stream. In a simulation it depends only on the seed, the process and the stream's name, so the draws

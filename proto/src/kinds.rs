@@ -5,6 +5,7 @@
 
 use crate::gvk::{Gvk, Gvr};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 
 pub use k8s_openapi::ByteString;
@@ -71,6 +72,11 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     }
 }
 
+/// Reads JSON. Its encoding is checked once, and not again for each of its strings.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_str(std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?)
+}
+
 macro_rules! kinds {
     ($($ty:path, $namespaced:literal;)+) => {$(
         impl Kind for $ty {
@@ -89,7 +95,7 @@ macro_rules! kinds {
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-                serde_json::from_slice(bytes)
+                read(bytes)
             }
 
             fn encode(&self) -> Value {

@@ -19,7 +19,6 @@ use scheduling_framework::configuration::plugin_sets::Point;
 use scheduling_framework::cycle::Decision;
 use scheduling_framework::timings::{PointTiming, Timings};
 use scheduling_framework::{CycleError, CycleState, FitError, Profile};
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,15 +38,23 @@ const PLUGIN_SECONDS: &[f64] = &exponential::<20>(0.00001, 1.5);
 const ATTEMPTS: &[f64] = &exponential::<5>(1.0, 2.0);
 const VICTIMS: &[f64] = &exponential::<7>(1.0, 2.0);
 
-/// Metrics by the name of a profile or plugin, and a key. A family would format and hash all labels at each use.
-type Handles<K, M> = Mutex<BTreeMap<String, BTreeMap<K, M>>>;
+/// Metrics by the name of a profile or plugin, and a key. A family would format and hash all labels at each use. There are few of
+/// each, so they are lists.
+type Handles<K, M> = Mutex<Vec<(String, Vec<(K, M)>)>>;
 
-fn handle<K: Ord, M: Clone>(handles: &Handles<K, M>, name: &str, key: K, make: impl FnOnce() -> M) -> M {
+fn handle<K: PartialEq, M: Clone>(handles: &Handles<K, M>, name: &str, key: K, make: impl FnOnce() -> M) -> M {
     let mut handles = handles.lock();
-    if let Some(known) = handles.get(name).and_then(|of_name| of_name.get(&key)) {
+    let at = handles.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        handles.push((name.to_owned(), Vec::new()));
+        handles.len() - 1
+    });
+    let (_, of_name) = &mut handles[at];
+    if let Some((_, known)) = of_name.iter().find(|(known, _)| *known == key) {
         return known.clone();
     }
-    handles.entry(name.to_owned()).or_default().entry(key).or_insert_with(make).clone()
+    let new = make();
+    of_name.push((key, new.clone()));
+    new
 }
 
 pub struct SchedulerMetrics {

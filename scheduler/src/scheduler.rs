@@ -362,7 +362,7 @@ impl Scheduler {
         let scheduler = self.clone();
         match decided {
             Decided::Failed(failed) if failed.evicts() && !self.preempts_asynchronously => {
-                self.write_failure(*failed).await;
+                Box::pin(self.write_failure(*failed)).await;
                 drop(permit);
             }
             Decided::Failed(failed) => drop(self.env.spawn(async move {
@@ -427,7 +427,7 @@ impl Scheduler {
         let profile = attempt.profile.clone();
         let to_pre_bind = profile.to_pre_bind(&state, &info, node);
         if !to_pre_bind.is_empty() || self.waiting_pods.contains(info.uid()) {
-            self.nominate_expected_node(&attempt, node).await;
+            Box::pin(self.nominate_expected_node(&attempt, node)).await;
         }
         let permit = match self.waiting_pods.contains(info.uid()) {
             false => permit,
@@ -443,7 +443,7 @@ impl Scheduler {
                     Some(Err(rejection)) => {
                         self.release(&attempt.profile, &state, &info, node);
                         let failure = Failure::unschedulable(&FitError::rejected_on_chosen(rejection));
-                        return self.handle_failure(*attempt, failure).await;
+                        return Box::pin(self.handle_failure(*attempt, failure)).await;
                     }
                 }
                 self.permit().await
@@ -459,7 +459,7 @@ impl Scheduler {
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
                 self.release(&attempt.profile, &state, &info, node);
-                self.handle_failure(*attempt, Failure::because(&error.to_string())).await;
+                Box::pin(self.handle_failure(*attempt, Failure::because(&error.to_string()))).await;
             }
         }
     }

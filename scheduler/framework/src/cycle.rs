@@ -493,10 +493,10 @@ fn select_next_host<'a>(name: &dyn Fn(usize) -> &'a str, totals: &[i64], rotatio
 /// Returns the node with the highest score; of several, a random one. One number decides among all of them. kube-scheduler draws one
 /// for each, which gives each node the same chance too, and costs more where many nodes are equal.
 fn select_host(totals: &[i64], random: &Random) -> usize {
-    let most = totals.iter().copied().max();
-    let ties = totals.iter().filter(|total| Some(**total) == most).count();
+    let Some(most) = totals.iter().copied().max() else { return 0 };
+    let ties = totals.iter().filter(|total| **total == most).count();
     let chosen = if ties > 1 { random.below(ties) } else { 0 };
-    let mut best = totals.iter().enumerate().filter(|(_, total)| Some(**total) == most);
+    let mut best = totals.iter().enumerate().filter(|(_, total)| **total == most);
     best.nth(chosen).map_or(0, |(node, _)| node)
 }
 

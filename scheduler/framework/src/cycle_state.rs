@@ -3,6 +3,7 @@
 //! Corresponds to framework.CycleState.
 
 use crate::batch::BatchTrace;
+use crate::plugin_names::PluginNames;
 use crate::timings::Timings;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +16,9 @@ pub struct CycleState {
     /// A cycle has few values, and reads them often.
     data: Vec<StateEntry>,
     /// Plugins whose Filter is skipped in this cycle.
-    pub skip_filter: BTreeSet<&'static str>,
+    pub skip_filter: PluginNames,
     /// Plugins whose Score is skipped in this cycle.
-    pub skip_score: BTreeSet<&'static str>,
+    pub skip_score: PluginNames,
     /// Uids of other pods that a plugin wants to be tried at once if this cycle has a node, such as the rest of a gang.
     /// Corresponds to PodsToActivate.
     pub pods_to_activate: BTreeSet<String>,

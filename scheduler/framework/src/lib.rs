@@ -22,6 +22,7 @@ pub mod cycle;
 pub mod cycle_extender;
 pub mod rejection;
 pub mod timings;
+pub mod plugin_names;
 pub mod cycle_state;
 pub mod rejections;
 pub mod diagnosis;

@@ -71,13 +71,14 @@ impl PodInfo {
         let with = affinity.and_then(|a| a.pod_affinity.as_ref());
         let without = affinity.and_then(|a| a.pod_anti_affinity.as_ref());
         let term = |term: &PodAffinityTerm| AffinityTerm::new(term, &pod);
+        let requests = requests::scheduling_requests(&pod);
         Self {
             assumed_labels: None,
             key: pod.key(),
             claim_keys: pod_volumes::claim_keys(&pod),
             priority: spec.priority.unwrap_or(0),
-            requests: requests::scheduling_requests(&pod),
-            non_zero_requests: requests::scheduling_non_zero_requests(&pod),
+            non_zero_requests: requests::scheduling_non_zero_requests(&pod, &requests),
+            requests,
             host_ports: host_ports(spec),
             required_affinity: with
                 .iter()

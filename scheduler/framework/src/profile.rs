@@ -107,7 +107,7 @@ impl Profile {
         for plugin in &self.pre_filter {
             match plugin.pre_filter(state, pod, snapshot)? {
                 PreFilterResult::AllNodes => {}
-                PreFilterResult::Skip => drop(state.skip_filter.insert(plugin.name())),
+                PreFilterResult::Skip => state.skip_filter.insert(plugin.name()),
                 PreFilterResult::Nodes(names) => candidates.restrict(plugin.name(), names)?,
             }
         }

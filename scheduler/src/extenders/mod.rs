@@ -81,7 +81,7 @@ impl Extenders {
     /// Binds the pod by the first extender that does; `None` leaves it to the plugins.
     pub async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
         for extender in self.interested(pod).filter(|extender| extender.is_binder()) {
-            match extender.bind(pod, node).await {
+            match Box::pin(extender.bind(pod, node)).await {
                 Err(error) if extender.is_ignorable() => extender.skipped(pod, &error),
                 bound => return Some(bound),
             }

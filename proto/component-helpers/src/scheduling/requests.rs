@@ -7,6 +7,7 @@ use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
+use std::sync::LazyLock;
 
 /// The assumed use of a container without a CPU request, when nodes are scored.
 pub const DEFAULT_MILLI_CPU: i64 = 100;
@@ -177,11 +178,15 @@ pub fn scheduling_requests(pod: &Pod) -> Resources {
 }
 
 /// Returns the requests of a pod for scheduling, with an assumed use for containers that have no request for CPU or memory.
-/// Where the pod as a whole has requests, only a resource that nobody requests is assumed.
-pub fn scheduling_non_zero_requests(pod: &Pod) -> Resources {
-    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
-    let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
+/// Where the pod as a whole has requests, only a resource that nobody requests is assumed. `known` are its
+/// `scheduling_requests`.
+pub fn scheduling_non_zero_requests(pod: &Pod, known: &Resources) -> Resources {
+    let (spec, status) = (pod.spec.as_ref().unwrap_or(&NO_SPEC), pod.status.as_ref().unwrap_or(&NO_STATUS));
     let requests = Requests { spec, status, assumed: Assumed::default() };
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    if containers.all(|container| requests.asks(container, "cpu") && requests.asks(container, "memory")) {
+        return known.clone();
+    }
     let of_pod_level = spec.resources.as_ref().and_then(|r| r.requests.as_ref());
     let Some(of_pod_level) = of_pod_level.filter(|all| all.keys().any(|name| is_pod_level(name))) else {
         return of_pod(pod, Assumed { cpu: true, memory: true });
@@ -190,16 +195,18 @@ pub fn scheduling_non_zero_requests(pod: &Pod) -> Resources {
         let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
         of_pod_level.contains_key(name)
             || spec.overhead.as_ref().is_some_and(|overhead| overhead.contains_key(name))
-            || containers.any(|container| requests.parts(container).iter().flatten().any(|all| all.contains_key(name)))
+            || containers.any(|container| requests.asks(container, name))
     };
     of_pod(pod, Assumed { cpu: !is_named("cpu"), memory: !is_named("memory") })
 }
 
 fn of_pod(pod: &Pod, assumed: Assumed) -> Resources {
-    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
-    let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
+    let (spec, status) = (pod.spec.as_ref().unwrap_or(&NO_SPEC), pod.status.as_ref().unwrap_or(&NO_STATUS));
     Requests { spec, status, assumed }.of_pod()
 }
+
+static NO_SPEC: LazyLock<PodSpec> = LazyLock::new(PodSpec::default);
+static NO_STATUS: LazyLock<PodStatus> = LazyLock::new(PodStatus::default);
 
 type Quantities = BTreeMap<String, WireQuantity>;
 
@@ -249,17 +256,20 @@ impl Requests<'_> {
         [desired, in_effect, allocated]
     }
 
+    /// Returns true if a part of the container's requests names the resource.
+    fn asks(&self, container: &Container, name: &str) -> bool {
+        self.parts(container).into_iter().flatten().any(|all| all.contains_key(name))
+    }
+
     fn of_container(&self, container: &Container) -> Resources {
-        let parts = self.parts(container);
         let mut requests = Resources::default();
-        for quantities in parts.into_iter().flatten() {
+        for quantities in self.parts(container).into_iter().flatten() {
             requests.raise_to(&Resources::of(Some(quantities)));
         }
-        let asks = |name| parts.into_iter().flatten().any(|all| all.contains_key(name));
-        if self.assumed.cpu && !asks("cpu") {
+        if self.assumed.cpu && !self.asks(container, "cpu") {
             requests.milli_cpu = DEFAULT_MILLI_CPU;
         }
-        if self.assumed.memory && !asks("memory") {
+        if self.assumed.memory && !self.asks(container, "memory") {
             requests.memory = DEFAULT_MEMORY_BYTES;
         }
         requests
@@ -348,7 +358,7 @@ mod tests {
     fn scoring_takes_silence_for_a_little() {
         let of = |spec: Value| {
             let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
-            let requests = scheduling_non_zero_requests(&pod);
+            let requests = scheduling_non_zero_requests(&pod, &scheduling_requests(&pod));
             (requests.milli_cpu, requests.memory)
         };
         let containers = json!([{"name": "a"}, container("0")]);

@@ -1,0 +1,37 @@
+//! `PluginNames`: the names of a few plugins, such as those that a cycle skips.
+
+/// A set of names. It is small and asked often, so it is faster as a list than as a tree.
+#[derive(Clone, Debug, Default)]
+pub struct PluginNames(Vec<&'static str>);
+
+impl PluginNames {
+    /// Number of names for which there is room at first. Most pods need fewer.
+    const ROOM: usize = 16;
+
+    pub fn insert(&mut self, name: &'static str) {
+        if self.contains(name) {
+            return;
+        }
+        if self.0.is_empty() {
+            self.0.reserve(Self::ROOM);
+        }
+        self.0.push(name);
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|known| *known == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PluginNames;
+
+    #[test]
+    fn a_name_is_there_once() {
+        let mut names = PluginNames::default();
+        ["NodePorts", "NodeName", "NodePorts"].into_iter().for_each(|name| names.insert(name));
+        assert_eq!(names.0, ["NodePorts", "NodeName"]);
+        assert_eq!(["NodeName", "NodeAffinity"].map(|name| names.contains(name)), [true, false]);
+    }
+}
