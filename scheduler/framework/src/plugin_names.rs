@@ -19,7 +19,7 @@ impl PluginNames {
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.0.iter().any(|known| *known == name)
+        self.0.contains(&name)
     }
 }
 
