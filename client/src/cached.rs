@@ -121,7 +121,7 @@ impl Cached for PartialObject {
     const ACCEPT_WATCH: &'static str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(&managed_fields::without(bytes))
+        proto::serializer::json::read(&managed_fields::without(bytes))
     }
 
     fn encode(&self) -> Vec<u8> {

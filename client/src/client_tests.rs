@@ -83,6 +83,15 @@ async fn verbs_go_where_kubernetes_has_them() {
     assert_eq!((&body["kind"], &body["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
 }
 
+/// Thousands of requests wait at once, and each moves with the task that sends it.
+#[tokio::test]
+async fn a_request_carries_no_room_for_what_few_need() {
+    let (_, _, client) = server();
+    let call = crate::request::Call::new(http::Method::GET, "/");
+    let bytes = size_of_val(&client.call(&call));
+    assert!(bytes < 3 << 10, "{bytes}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn lists_come_in_pages() {
     let (_, server, client) = server();

@@ -68,6 +68,7 @@ impl SharedConnection {
         loop {
             let (connection, is_new) = match self.open() {
                 Some(open) => (Some(open), false),
+                // In a box, so that a request over an open connection does not carry room for it.
                 None => (Box::pin(self.connect(request.uri())).await?, true),
             };
             let Some(mut connection) = connection else { return Err(Unanswered::Http1(Box::new(request))) };

@@ -107,7 +107,7 @@ impl Transport {
                     Err(Unanswered::Lost(error)) => return Err(Error::Lost(text(chain(&error)))),
                     Err(Unanswered::Http1(request)) => *request,
                 };
-                Box::pin(http1.request(request)).await.map(|answer| answer.map(Body::new)).map_err(|error| {
+                http1.request(request).await.map(|answer| answer.map(Body::new)).map_err(|error| {
                     let text = text(chain(&error));
                     if error.is_connect() { Error::Transport(text) } else { Error::Lost(text) }
                 })

@@ -4,8 +4,8 @@
 //! and encode. These are instantiated in this crate alone, because every decoder takes long to compile.
 
 use crate::gvk::{Gvk, Gvr};
+use crate::serializer::json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 
 pub use k8s_openapi::ByteString;
@@ -72,11 +72,6 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     }
 }
 
-/// Reads JSON. Its encoding is checked once, and not again for each of its strings.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_str(std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?)
-}
-
 macro_rules! kinds {
     ($($ty:path, $namespaced:literal;)+) => {$(
         impl Kind for $ty {
@@ -95,7 +90,7 @@ macro_rules! kinds {
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-                read(bytes)
+                json::read(bytes)
             }
 
             fn encode(&self) -> Value {

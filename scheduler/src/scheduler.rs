@@ -362,7 +362,7 @@ impl Scheduler {
         let scheduler = self.clone();
         match decided {
             Decided::Failed(failed) if failed.evicts() && !self.preempts_asynchronously => {
-                Box::pin(self.write_failure(*failed)).await;
+                self.write_failure(*failed).await;
                 drop(permit);
             }
             Decided::Failed(failed) => drop(self.env.spawn(async move {
@@ -416,6 +416,7 @@ impl Scheduler {
         self.metrics.binding(-1);
     }
 
+    /// What few pods need is in boxes, because each binding is a task that would carry room for it.
     async fn run_binding_cycle(
         &self,
         attempt: Box<Attempt>,

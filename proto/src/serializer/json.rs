@@ -3,7 +3,7 @@
 //! Corresponds to sigs.k8s.io/json and k8s.io/apimachinery/pkg/runtime/serializer/json.
 
 use super::path::Segment;
-use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 use std::cell::RefCell;
@@ -78,16 +78,35 @@ pub struct InsertPoint {
     pub comma_after: bool,
 }
 
-/// Returns the offset of the value of member `key`. The object starts at `start`, in canonical JSON.
+/// Reads JSON. Its encoding is checked once, and not again for each of its strings.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_str(std::str::from_utf8(bytes).map_err(de::Error::custom)?)
+}
+
+/// Returns the offset of the value of member `key`, which the text spells like this. The object starts at `start`, and may have
+/// white space. `None` if it has no such member, or the text ends before it.
 pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
-    let mut found = None;
-    walk_members(bytes, start, |name, _, value| {
-        if name == key.as_bytes() {
-            found = Some(value);
+    let mut at = behind(bytes, start, b'{')?;
+    loop {
+        let name = behind(bytes, at, b'"')?;
+        let name_end = find_string_end(bytes, name - 1)?;
+        let value = skip_space(bytes, behind(bytes, name_end, b':')?)?;
+        if bytes[name..name_end - 1] == *key.as_bytes() {
+            return Some(value);
         }
-        found.is_none()
-    });
-    found
+        at = behind(bytes, find_value_end(bytes, value)?, b',')?;
+    }
+}
+
+/// Returns the offset behind a mark, and behind the white space before it; `None` if something else stands there.
+fn behind(bytes: &[u8], at: usize, mark: u8) -> Option<usize> {
+    let at = skip_space(bytes, at)?;
+    (bytes[at] == mark).then_some(at + 1)
+}
+
+/// Returns the offset of the next byte that is no white space.
+fn skip_space(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..)?.iter().position(|byte| !byte.is_ascii_whitespace()).map(|blank| at + blank)
 }
 
 /// Returns the range of member `key`, with the comma that follows it. Looks no further than the place of `key` among
@@ -141,38 +160,43 @@ fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, 
 
 /// Returns the offset behind the string that begins at `quote`. The text must be JSON.
 pub fn string_end(bytes: &[u8], quote: usize) -> usize {
-    let mut at = quote + 1;
-    while bytes[at] != b'"' {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    at + 1
+    find_string_end(bytes, quote).expect("JSON closes its strings")
 }
 
 /// Returns the offset behind the value that begins at `start`. The text must be JSON.
 pub fn value_end(bytes: &[u8], start: usize) -> usize {
-    match bytes[start] {
-        b'"' => string_end(bytes, start),
-        b'{' | b'[' => {
-            let (mut depth, mut at) = (0usize, start);
-            loop {
-                match bytes[at] {
-                    b'"' => {
-                        at = string_end(bytes, at);
-                        continue;
-                    }
-                    b'{' | b'[' => depth += 1,
-                    b'}' | b']' => depth -= 1,
-                    _ => {}
-                }
-                at += 1;
-                if depth == 0 {
-                    return at;
-                }
+    find_value_end(bytes, start).expect("JSON closes its values")
+}
+
+/// Returns the offset behind the string that begins at `quote`; `None` if the text ends before.
+fn find_string_end(bytes: &[u8], quote: usize) -> Option<usize> {
+    let mut at = quote + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// Returns the offset behind the value that begins at `start`; `None` if the text ends before. Does not look for anything else that is
+/// wrong with the value.
+pub fn find_value_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, start);
+    loop {
+        match bytes.get(at)? {
+            b'"' => at = find_string_end(bytes, at)?,
+            b'{' | b'[' => (depth, at) = (depth + 1, at + 1),
+            b'}' | b']' => (depth, at) = (depth.checked_sub(1)?, at + 1),
+            _ if depth > 0 => at += 1,
+            _ => {
+                let rest = &bytes[at..];
+                at += rest.iter().position(|b| matches!(b, b',' | b'}' | b']')).unwrap_or(rest.len());
             }
         }
-        _ => {
-            let rest = &bytes[start..];
-            start + rest.iter().position(|b| matches!(b, b',' | b'}' | b']')).unwrap_or(rest.len())
+        if depth == 0 {
+            return Some(at);
         }
     }
 }
@@ -337,6 +361,32 @@ mod tests {
         assert_eq!(parsed.value, serde_json::json!({"a":3,"b":[{"c":2}]}));
         let parsed = parse(br#"{"data":{"k":"1"},"data":{"z":"2"}}"#).unwrap();
         assert_eq!(parsed.value, serde_json::json!({"data":{"k":"1","z":"2"}}));
+    }
+
+    #[test]
+    fn members_are_found_in_any_text_until_it_ends() {
+        let text = br#" { "a\"" : [1, {"b": "}]\\"}], "b" : {"c":-1.5e3 } , "d":true}"#;
+        let value = |key: &str| {
+            let start = member_start(text, 0, key)?;
+            Some(std::str::from_utf8(&text[start..find_value_end(text, start)?]).unwrap())
+        };
+        assert_eq!(value(r#"a\""#), Some(r#"[1, {"b": "}]\\"}]"#));
+        assert_eq!([value("b"), value("d"), value("c")], [Some(r#"{"c":-1.5e3 }"#), Some("true"), None]);
+        let start = member_start(text, 0, "b").unwrap();
+        assert_eq!(member_start(text, start, "c"), Some(text.len() - r#"-1.5e3 } , "d":true}"#.len()));
+        for end in 0..text.len() - "true}".len() {
+            assert_eq!(member_start(&text[..end], 0, "d"), None, "{end}");
+        }
+        for wrong in [&b"[1]"[..], b"{1:2}", b"{\"a\" 1}", b"{\"a\":]}", b"{\"\\"] {
+            assert_eq!(member_start(wrong, 0, "z"), None);
+        }
+    }
+
+    #[test]
+    fn text_of_another_encoding_is_refused() {
+        assert_eq!(read::<String>("\"é\"".as_bytes()).unwrap(), "é");
+        let error = read::<String>(b"\"\xe9\"").unwrap_err().to_string();
+        assert_eq!(error, "invalid utf-8 sequence of 1 bytes from index 1");
     }
 
     #[test]

@@ -5,17 +5,10 @@
 pub struct PluginNames(Vec<&'static str>);
 
 impl PluginNames {
-    /// Number of names for which there is room at first. Most pods need fewer.
-    const ROOM: usize = 16;
-
     pub fn insert(&mut self, name: &'static str) {
-        if self.contains(name) {
-            return;
+        if !self.contains(name) {
+            self.0.push(name);
         }
-        if self.0.is_empty() {
-            self.0.reserve(Self::ROOM);
-        }
-        self.0.push(name);
     }
 
     pub fn contains(&self, name: &str) -> bool {

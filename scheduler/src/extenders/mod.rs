@@ -78,7 +78,8 @@ impl Extenders {
         Ok(candidates)
     }
 
-    /// Binds the pod by the first extender that does; `None` leaves it to the plugins.
+    /// Binds the pod by the first extender that does; `None` leaves it to the plugins. Few clusters have one, so
+    /// bindings do not carry room for it.
     pub async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
         for extender in self.interested(pod).filter(|extender| extender.is_binder()) {
             match Box::pin(extender.bind(pod, node)).await {

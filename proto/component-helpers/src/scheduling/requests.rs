@@ -174,22 +174,22 @@ fn sum(spec: &PodSpec, of: impl Fn(&Container) -> Resources) -> Resources {
 /// Returns the requests of a pod for scheduling. While the pod is resized, each container counts with the largest of what
 /// is desired, what the node has allocated, and what is in effect. A resize that the node cannot do does not count.
 pub fn scheduling_requests(pod: &Pod) -> Resources {
-    of_pod(pod, Assumed::default())
+    Requests::of(pod, Assumed::default()).of_pod()
 }
 
 /// Returns the requests of a pod for scheduling, with an assumed use for containers that have no request for CPU or memory.
 /// Where the pod as a whole has requests, only a resource that nobody requests is assumed. `known` are its
 /// `scheduling_requests`.
 pub fn scheduling_non_zero_requests(pod: &Pod, known: &Resources) -> Resources {
-    let (spec, status) = (pod.spec.as_ref().unwrap_or(&NO_SPEC), pod.status.as_ref().unwrap_or(&NO_STATUS));
-    let requests = Requests { spec, status, assumed: Assumed::default() };
+    let requests = Requests::of(pod, Assumed::default());
+    let spec = requests.spec;
     let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     if containers.all(|container| requests.asks(container, "cpu") && requests.asks(container, "memory")) {
         return known.clone();
     }
     let of_pod_level = spec.resources.as_ref().and_then(|r| r.requests.as_ref());
     let Some(of_pod_level) = of_pod_level.filter(|all| all.keys().any(|name| is_pod_level(name))) else {
-        return of_pod(pod, Assumed { cpu: true, memory: true });
+        return Requests::of(pod, Assumed { cpu: true, memory: true }).of_pod();
     };
     let is_named = |name: &str| {
         let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -197,16 +197,8 @@ pub fn scheduling_non_zero_requests(pod: &Pod, known: &Resources) -> Resources {
             || spec.overhead.as_ref().is_some_and(|overhead| overhead.contains_key(name))
             || containers.any(|container| requests.asks(container, name))
     };
-    of_pod(pod, Assumed { cpu: !is_named("cpu"), memory: !is_named("memory") })
+    Requests::of(pod, Assumed { cpu: !is_named("cpu"), memory: !is_named("memory") }).of_pod()
 }
-
-fn of_pod(pod: &Pod, assumed: Assumed) -> Resources {
-    let (spec, status) = (pod.spec.as_ref().unwrap_or(&NO_SPEC), pod.status.as_ref().unwrap_or(&NO_STATUS));
-    Requests { spec, status, assumed }.of_pod()
-}
-
-static NO_SPEC: LazyLock<PodSpec> = LazyLock::new(PodSpec::default);
-static NO_STATUS: LazyLock<PodStatus> = LazyLock::new(PodStatus::default);
 
 type Quantities = BTreeMap<String, WireQuantity>;
 
@@ -233,7 +225,14 @@ struct Requests<'a> {
     assumed: Assumed,
 }
 
-impl Requests<'_> {
+impl<'a> Requests<'a> {
+    fn of(pod: &'a Pod, assumed: Assumed) -> Self {
+        static NO_SPEC: LazyLock<PodSpec> = LazyLock::new(PodSpec::default);
+        static NO_STATUS: LazyLock<PodStatus> = LazyLock::new(PodStatus::default);
+        let (spec, status) = (pod.spec.as_ref().unwrap_or(&NO_SPEC), pod.status.as_ref().unwrap_or(&NO_STATUS));
+        Self { spec, status, assumed }
+    }
+
     /// Returns true if the node can never do the resize that the specification asks for.
     fn is_resize_infeasible(&self) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
@@ -247,7 +246,7 @@ impl Requests<'_> {
     }
 
     /// Returns the desired, the actual and the allocated requests of a container, as far as they count.
-    fn parts<'a>(&'a self, container: &'a Container) -> [Option<&'a Quantities>; 3] {
+    fn parts<'c>(&'c self, container: &'c Container) -> [Option<&'c Quantities>; 3] {
         let desired = quantities(container);
         let status = self.container_status(&container.name).filter(|status| status.resources.is_some());
         let in_effect = status.and_then(|status| status.resources.as_ref()?.requests.as_ref());
