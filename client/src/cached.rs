@@ -84,7 +84,7 @@ pub(crate) fn key_of(meta: &ObjectMeta) -> String {
 
 /// Returns the key of an object in caches and work queues.
 pub fn key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+    if namespace.is_empty() { name.to_owned() } else { [namespace, "/", name].concat() }
 }
 
 /// Splits a key into namespace and name; the namespace of a cluster-scoped object is empty.
@@ -96,7 +96,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 /// memory than all the rest.
 impl<K: Kind> Cached for K {
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        K::decode(&managed_fields::without(bytes))
+        managed_fields::skip(bytes, K::decode)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -121,7 +121,7 @@ impl Cached for PartialObject {
     const ACCEPT_WATCH: &'static str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        proto::serializer::json::read(&managed_fields::without(bytes))
+        managed_fields::skip(bytes, proto::serializer::json::read)
     }
 
     fn encode(&self) -> Vec<u8> {

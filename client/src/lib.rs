@@ -5,6 +5,7 @@
 
 // Requests.
 mod connector;
+mod http2_body;
 mod shared_connection;
 mod transport;
 pub mod token;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use bytes::Bytes;
 use component_base::http::{Body, read_all};
 use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH, RETRY_AFTER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use std::time::Duration;
 
 pub const JSON: &str = "application/json";
@@ -54,16 +54,20 @@ impl Call {
 
     fn request(&self) -> Result<Request<Body>, Error> {
         let constant = HeaderValue::from_static;
-        let request = Request::builder().method(&self.method).uri(&self.target);
-        let mut request = request.header(ACCEPT, constant(self.accept));
+        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body.clone()) };
+        let mut request = Request::new(body);
+        let unusable = |error| Error::Transport(format!("{} {}: {error}", self.method, self.target));
+        *request.uri_mut() = self.target.parse::<Uri>().map_err(unusable)?;
+        *request.method_mut() = self.method.clone();
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, constant(self.accept));
         if let Some(known) = &self.known {
-            request = request.header(IF_NONE_MATCH, known);
+            headers.insert(IF_NONE_MATCH, known.clone());
         }
         if !self.body.is_empty() {
-            request = request.header(CONTENT_TYPE, constant(self.content_type));
+            headers.insert(CONTENT_TYPE, constant(self.content_type));
         }
-        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body.clone()) };
-        request.body(body).map_err(|error| Error::Transport(format!("{} {}: {error}", self.method, self.target)))
+        Ok(request)
     }
 }
 

@@ -10,6 +10,7 @@ use component_base::network::ConnectionInfo;
 use component_base::pki::{Authority, Subject};
 use component_base::serving::SecureServer;
 use component_base::tls::ServerTls;
+use futures::StreamExt;
 use futures::future::join_all;
 use http::{Method, Request, Response, Version};
 use proto::gvk::Gvr;
@@ -17,7 +18,9 @@ use proto::kinds::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 
 /// Returns a service that answers with its knowledge of the caller.
 fn mirror() -> HttpService {
@@ -147,6 +150,89 @@ async fn all_requests_share_a_connection_and_the_next_one_replaces_a_lost_one() 
     }
     let _again = serve(folder.path(), site.port, port_of_caller()).await;
     assert_ne!(ask().await.unwrap(), ports[0]);
+}
+
+/// Returns a service that sends each body back while it comes.
+fn echo() -> HttpService {
+    HttpService::new(tower::service_fn(|request: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(request.into_body()))
+    }))
+}
+
+#[tokio::test]
+async fn bodies_are_larger_than_a_window_and_come_while_the_answer_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = serve(folder.path(), 0, echo()).await;
+    let client = Client::connect(&Env::system(), &site.connection(), "test").unwrap();
+    let whole: Vec<u8> = (0_u32..3 << 18).flat_map(u32::to_be_bytes).collect();
+    let chunks: Vec<_> = whole.chunks(50_000).map(|chunk| Ok::<_, Infallible>(chunk.to_vec())).collect();
+    for body in [Body::from(whole.clone()), Body::from_stream(futures::stream::iter(chunks))] {
+        let answer = client.send(Request::post("/").body(body).unwrap()).await.unwrap();
+        assert!(read_all(answer.into_body(), whole.len()).await.unwrap() == whole);
+    }
+    // The answer begins before the body ends, and the body goes on.
+    let (sender, receiver) = futures::channel::mpsc::unbounded();
+    let body = Body::from_stream(receiver.map(Ok::<_, Infallible>));
+    let answer = client.send(Request::post("/").body(body).unwrap()).await.unwrap();
+    let mut parts = answer.into_body().into_data_stream();
+    for part in ["a", "b"] {
+        sender.unbounded_send(part).unwrap();
+        assert_eq!(parts.next().await.unwrap().unwrap(), part);
+    }
+    drop(sender);
+    let rest: Vec<_> = parts.map(Result::unwrap).collect().await;
+    assert_eq!(rest.concat(), b"");
+}
+
+/// A body that fails is not a shorter body.
+#[tokio::test]
+async fn a_body_that_ends_early_takes_its_request_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = serve(folder.path(), 0, echo()).await;
+    let client = Client::connect(&Env::system(), &site.connection(), "test").unwrap();
+    let parts = [Ok("a"), Err(std::io::Error::other("no more"))];
+    let body = Body::from_stream(futures::stream::iter(parts));
+    let all = match client.send(Request::post("/").body(body).unwrap()).await {
+        Ok(answer) => read_all(answer.into_body(), 9).await.ok(),
+        Err(error) => {
+            assert!(matches!(error, Error::Lost(_)), "{error}");
+            None
+        }
+    };
+    assert_eq!(all, None);
+}
+
+/// Carries bytes between a client and a server until the cable is cut; both ends stay open.
+async fn cable(port: u16, cut: Arc<Notify>) -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let own_port = listener.local_addr().unwrap().port();
+    Env::system().spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        tokio::select! {
+            biased;
+            () = cut.notified() => std::future::pending::<()>().await,
+            ended = tokio::io::copy_bidirectional(&mut client, &mut server) => drop(ended),
+        }
+    });
+    own_port
+}
+
+#[tokio::test]
+async fn a_server_that_answers_no_ping_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = serve(folder.path(), 0, mirror()).await;
+    let cut = Arc::new(Notify::new());
+    let port = cable(site.port, cut.clone()).await;
+    let connection = Connection { server: format!("https://127.0.0.1:{port}"), ..site.connection() };
+    let client = Client::connect(&Env::system(), &connection, "test").unwrap();
+    let ask = async || client.send(Request::get("/who").body(Body::empty()).unwrap()).await;
+    ask().await.unwrap();
+    cut.notify_one();
+    // The clock goes on by itself while all tasks wait.
+    tokio::time::pause();
+    let error = ask().await.unwrap_err();
+    assert!(matches!(error, Error::Lost(_)), "{error}");
 }
 
 /// The server reads the first request and closes without an answer, like one that is being replaced.

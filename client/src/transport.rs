@@ -54,7 +54,7 @@ impl Transport {
             Network::Sockets => {
                 let connector = connector(env, connection)?;
                 let is_secure = scheme != http::uri::Scheme::HTTP;
-                let http2 = Arc::new(SharedConnection::new(connector.clone(), is_secure));
+                let http2 = Arc::new(SharedConnection::new(env, connector.clone(), is_secure));
                 let http1 = HyperClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
                 Self::Sockets { http2, http1, scheme, authority }
             }

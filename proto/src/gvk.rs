@@ -60,10 +60,9 @@ impl Gvr {
 
     /// Returns the URL path of the collection: `/apis/apps/v1/namespaces/shop/deployments`.
     pub fn path(&self, namespace: Option<&str>) -> String {
-        let mut path = if self.group.is_empty() {
-            format!("/api/{}", self.version)
-        } else {
-            format!("/apis/{}/{}", self.group, self.version)
+        let mut path = match &*self.group {
+            "" => ["/api/", &self.version].concat(),
+            group => ["/apis/", group, "/", &self.version].concat(),
         };
         if let Some(namespace) = namespace {
             path.push_str("/namespaces/");

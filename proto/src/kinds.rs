@@ -66,7 +66,7 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     /// Returns the key of caches and work queues: `namespace/name`, or the name alone for cluster-scoped objects.
     fn key(&self) -> String {
         match &self.metadata().namespace {
-            Some(namespace) => format!("{namespace}/{}", self.name()),
+            Some(namespace) => [namespace, "/", self.name()].concat(),
             None => self.name().to_owned(),
         }
     }
