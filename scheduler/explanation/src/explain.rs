@@ -11,7 +11,9 @@ use scheduling_framework::configuration::profile::TieBreak;
 use scheduling_framework::cycle::{self, Decision};
 use scheduling_framework::plugin_scores::PluginScores;
 use scheduling_framework::rejection::code;
-use scheduling_framework::{CycleState, EXTENDER, FailedCycle, FitError, Nomination, PreFilterResult, PreScoreResult};
+use scheduling_framework::{
+    CycleState, EXTENDER, FailedCycle, FeasibleNodes, FitError, Nomination, PreFilterResult, PreScoreResult,
+};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,8 +148,7 @@ struct Scored {
 /// Scores the nodes that the search found. A single one needs no score.
 fn score(attempt: &Attempt, state: &mut CycleState, decision: &Decision, snapshot: &Snapshot) -> Vec<Scored> {
     let (profile, pod) = (&attempt.profile, &attempt.pod);
-    let nodes: Vec<&NodeInfo> =
-        decision.feasible.iter().filter_map(|number| snapshot.nodes().get(*number)).map(|node| &**node).collect();
+    let nodes = FeasibleNodes::new(snapshot, &decision.feasible);
     if nodes.len() < 2 {
         return Vec::new();
     }

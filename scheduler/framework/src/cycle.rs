@@ -4,10 +4,11 @@
 //! same decision. Only extenders wait for something.
 
 use crate::batch::{Batched, Batches, ScoredNodes};
-use crate::cache::node_set::WORD;
+use crate::cache::node_set;
 use crate::cache::{NodeInfo, Snapshot};
 use crate::configuration::plugin_sets::Point;
 use crate::configuration::profile::TieBreak;
+use crate::feasible_nodes::FeasibleNodes;
 use crate::node_judge::{self, Judged, NodeJudge};
 pub use crate::plugin_scores::totals;
 use crate::plugin_scores::{PluginScores, Scores};
@@ -19,7 +20,7 @@ use crate::{
 };
 use component_base::rng::Random;
 use futures::FutureExt;
-use std::ops::Range;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Smaller clusters are searched completely.
@@ -123,8 +124,8 @@ pub async fn schedule_one_with(
         }
     };
     state.timings.end(began, Point::Filter, search.code());
-    let mut search = search.or_no_fit()?;
-    let mut scores = score(profile, state, pod, &mut search)?;
+    let search = search.or_no_fit()?;
+    let mut scores = score(profile, state, pod, &search)?;
     state.end_search();
     if let Some(extender) = extender.filter(|_| search.feasible.len() > 1)
         && let Some(of_extender) = extender.prioritize(pod, &search.nodes()).await
@@ -353,7 +354,7 @@ pub fn search<'a>(
         }
     };
     let start = rotation.next_start % count.max(1);
-    for places in words(start..count).chain(words(0..start)) {
+    for places in node_set::words(start..count).chain(node_set::words(0..start)) {
         if judged.feasible.len() >= enough {
             break;
         }
@@ -377,29 +378,13 @@ pub fn search<'a>(
     Search { snapshot, feasible, evaluated, diagnosis }
 }
 
-/// Cuts places of nodes where a word of a node set ends.
-fn words(places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let firsts = places.start / WORD..places.end.div_ceil(WORD);
-    firsts
-        .map(move |word| places.start.max(word * WORD)..places.end.min((word + 1) * WORD))
-        .filter(|cut| !cut.is_empty())
-}
-
 /// Scores the nodes. A single one needs no score. A score that is out of range ends the cycle.
-fn score(
-    profile: &Profile,
-    state: &mut CycleState,
-    pod: &PodInfo,
-    search: &mut Search<'_>,
-) -> Result<Scores, FitError> {
+fn score(profile: &Profile, state: &mut CycleState, pod: &PodInfo, search: &Search<'_>) -> Result<Scores, FitError> {
     if search.feasible.len() == 1 {
         return Ok(Scores { totals: vec![0], ..Scores::default() });
     }
-    let nodes = search.nodes();
-    state.scored_nodes = std::mem::take(&mut search.feasible);
-    let scores = profile.run_score(state, pod, search.snapshot, &nodes);
-    search.feasible = std::mem::take(&mut state.scored_nodes);
-    scores.map_err(FitError::Failed)
+    let nodes = FeasibleNodes::new(search.snapshot, &search.feasible);
+    profile.run_score(state, pod, search.snapshot, &nodes).map_err(FitError::Failed)
 }
 
 /// Chooses a node with the highest score. Returns its place among the feasible nodes, and the totals of all of them too.
@@ -493,11 +478,21 @@ fn select_next_host<'a>(name: &dyn Fn(usize) -> &'a str, totals: &[i64], rotatio
 /// Returns the node with the highest score; of several, a random one. One number decides among all of them. kube-scheduler draws one
 /// for each, which gives each node the same chance too, and costs more where many nodes are equal.
 fn select_host(totals: &[i64], random: &Random) -> usize {
-    let Some(most) = totals.iter().copied().max() else { return 0 };
-    let ties = totals.iter().filter(|total| **total == most).count();
-    let chosen = if ties > 1 { random.below(ties) } else { 0 };
-    let mut best = totals.iter().enumerate().filter(|(_, total)| **total == most);
-    best.nth(chosen).map_or(0, |(node, _)| node)
+    let (mut most, mut ties) = (i64::MIN, 0);
+    for total in totals {
+        match total.cmp(&most) {
+            Ordering::Greater => (most, ties) = (*total, 1),
+            Ordering::Equal => ties += 1,
+            Ordering::Less => {}
+        }
+    }
+    let mut before = if ties > 1 { random.below(ties) } else { 0 };
+    let mut is_chosen = |total: &i64| {
+        let (is_best, is_turn) = (*total == most, before == 0);
+        before -= usize::from(is_best && !is_turn);
+        is_best && is_turn
+    };
+    totals.iter().position(&mut is_chosen).unwrap_or(0)
 }
 
 #[cfg(test)]

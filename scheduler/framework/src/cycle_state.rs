@@ -29,8 +29,6 @@ pub struct CycleState {
     pub batch: BatchTrace,
     /// True while nodes are sought for all pods of a PodGroup, and none of them has got its node for good.
     pub in_pod_group_cycle: bool,
-    /// Numbers in the snapshot of the nodes that are scored; empty before Score.
-    pub scored_nodes: Vec<usize>,
     /// True if nobody asks for the scores of each plugin, but only for the best node.
     pub only_totals: bool,
 }
@@ -78,7 +76,6 @@ impl CycleState {
     /// Drops what nobody reads after the node is chosen.
     pub fn end_search(&mut self) {
         self.data.retain(|entry| !entry.until_reserve);
-        self.scored_nodes = Vec::new();
     }
 
     fn put(&mut self, entry: StateEntry) {

@@ -34,6 +34,7 @@ pub mod simulation_basis;
 pub mod kept_candidates;
 pub mod nominated_verdicts;
 pub mod verdicts;
+pub mod feasible_nodes;
 pub mod local_scores;
 pub mod kept_results;
 pub mod plugin_scores;
@@ -65,6 +66,7 @@ pub use cycle_extender::{CycleError, CycleExtender};
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};
 pub use event::ClusterEvent;
+pub use feasible_nodes::FeasibleNodes;
 pub use features::Features;
 pub use nominated::Nominated;
 pub use placement::{PlacementGenerate, PlacementScore};
@@ -260,7 +262,7 @@ pub trait PreScore: Plugin {
         state: &mut CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[&NodeInfo],
+        nodes: &FeasibleNodes<'_>,
     ) -> PreScoreResult;
 }
 
@@ -301,8 +303,8 @@ pub trait Score: Plugin {
         None
     }
 
-    /// Scores all nodes. `state.scored_nodes` has their numbers.
-    fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+    /// Scores all nodes.
+    fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &FeasibleNodes<'_>, snapshot: &Snapshot) -> Vec<i64> {
         nodes.iter().map(|node| self.score(state, pod, node, snapshot)).collect()
     }
 
@@ -311,7 +313,7 @@ pub trait Score: Plugin {
         Normalization::Own
     }
 
-    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], _scores: &mut [i64]) {}
+    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &FeasibleNodes<'_>, _scores: &mut [i64]) {}
 }
 
 /// Reserves what a pod will use on its node.

@@ -3,7 +3,8 @@
 //! Invariant: a known score is the one that the plugin would give now. Scores that nothing normalizes are also kept as their
 //! weighted sum, so that a cycle reads one number of a node.
 
-use crate::cache::{NodeSet, Snapshot};
+use crate::cache::{NodeSet, Snapshot, node_set};
+use crate::feasible_nodes::FeasibleNodes;
 use crate::pod_info::PodInfo;
 use crate::verdicts::follow;
 use crate::{CycleState, MAX_NODE_SCORE, Normalization, Score};
@@ -60,11 +61,12 @@ impl LocalScores {
         state: &CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[usize],
+        nodes: &FeasibleNodes<'_>,
     ) {
-        for node in nodes {
-            if !self.known.contains(*node) {
-                self.score(plugins, state, pod, snapshot, *node);
+        for nodes in nodes.ranges().flat_map(node_set::words) {
+            let word = nodes.start / node_set::WORD;
+            for node in node_set::numbers(word, node_set::bits(nodes) & !self.known.word(word)) {
+                self.score(plugins, state, pod, snapshot, node);
             }
         }
     }
@@ -96,14 +98,13 @@ impl LocalScores {
     }
 
     /// Returns the scores of a plugin, by its place in the profile; `None` if it is not local.
-    pub fn of(&self, plugin: usize, nodes: &[usize]) -> Option<Vec<i64>> {
-        let column = self.column(plugin)?;
-        Some(nodes.iter().map(|node| column.scores[*node]).collect())
+    pub fn of(&self, plugin: usize, nodes: &FeasibleNodes<'_>) -> Option<Vec<i64>> {
+        Some(taken(&self.column(plugin)?.scores, nodes))
     }
 
     /// Returns the weighted sums of the scores that nothing normalizes; `None` if each score has to be looked at.
-    pub fn sums(&self, nodes: &[usize]) -> Option<Vec<i64>> {
-        (!self.is_odd).then(|| nodes.iter().map(|node| self.sums[*node]).collect())
+    pub fn sums(&self, nodes: &FeasibleNodes<'_>) -> Option<Vec<i64>> {
+        (!self.is_odd).then(|| taken(&self.sums, nodes))
     }
 
     /// Returns true if the scores of a plugin are in `sums`, or the same for all nodes.
@@ -118,4 +119,11 @@ impl LocalScores {
     fn column(&self, plugin: usize) -> Option<&Column> {
         self.columns.iter().find(|column| column.plugin == plugin)
     }
+}
+
+/// Returns the numbers that a column has for some nodes.
+fn taken(column: &[i64], nodes: &FeasibleNodes<'_>) -> Vec<i64> {
+    let mut taken = Vec::with_capacity(nodes.len());
+    nodes.ranges().for_each(|nodes| taken.extend_from_slice(&column[nodes]));
+    taken
 }

@@ -115,8 +115,11 @@ impl<'a> NodeJudge<'a> {
 
     /// Judges nodes of one word in their order, until `enough` are feasible.
     pub fn judge(&mut self, nodes: Range<usize>, enough: usize, judged: &mut Judged) {
-        let (known, _) = self.verdicts.word(nodes.start / WORD);
-        if self.judges_words && node_set::bits(nodes.clone()) & !known == 0 {
+        if self.judges_words {
+            let (word, (known, _)) = (nodes.start / WORD, self.verdicts.word(nodes.start / WORD));
+            for node in node_set::numbers(word, node_set::bits(nodes.clone()) & !known) {
+                self.verdicts.of(&self.profile.filter, self.state, self.pod, self.snapshot, node);
+            }
             return self.judge_word(nodes, enough, judged);
         }
         for node in nodes {
@@ -147,7 +150,7 @@ impl<'a> NodeJudge<'a> {
             nodes &= node_set::up_to_highest(found);
         }
         judged.evaluated += nodes.count_ones() as usize;
-        judged.feasible.extend(node_set::numbers(word, found));
+        node_set::runs(word, found).for_each(|run| judged.feasible.extend(run));
         for (_, reason, rejected) in &others {
             judged.rejections.push_word(word, rejected & nodes & !local, reason);
         }

@@ -183,12 +183,9 @@ impl Profile {
         state: &mut CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[&NodeInfo],
+        nodes: &FeasibleNodes<'_>,
     ) -> Result<Scores, String> {
         let began = state.timings.begin();
-        if state.scored_nodes.len() != nodes.len() {
-            state.scored_nodes = nodes.iter().filter_map(|node| snapshot.index_of(node.name())).collect();
-        }
         for plugin in &self.pre_score {
             if plugin.pre_score(state, pod, snapshot, nodes) == PreScoreResult::Skip {
                 state.skip_score.insert(plugin.name());
@@ -206,18 +203,20 @@ impl Profile {
         state: &CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[&NodeInfo],
+        nodes: &FeasibleNodes<'_>,
     ) -> Result<Scores, String> {
         let running: Vec<usize> =
             (0..self.score.len()).filter(|at| !state.skip_score.contains(self.score[*at].0.name())).collect();
-        // Kept scores have no duration, so a sampled cycle asks the plugins.
-        let is_kept = |at: &usize| self.score[*at].0.is_local(state) && !state.timings.samples_plugins();
-        let local: Vec<usize> = running.iter().copied().filter(is_kept).collect();
         let mut kept = self.kept.take(pod);
-        let local_scores = kept.scores();
-        local_scores.follow(&local, &self.score, snapshot);
-        local_scores.update(&self.score, state, pod, snapshot, &state.scored_nodes);
-        let sums = if state.only_totals { local_scores.sums(&state.scored_nodes) } else { None };
+        // Kept scores have no duration, so a sampled cycle asks the plugins.
+        let local_scores = (!state.timings.samples_plugins()).then(|| {
+            let local: Vec<usize> = running.iter().copied().filter(|at| self.score[*at].0.is_local(state)).collect();
+            let scores = kept.scores();
+            scores.follow(&local, &self.score, snapshot);
+            scores.update(&self.score, state, pod, snapshot, nodes);
+            &*scores
+        });
+        let sums = local_scores.filter(|_| state.only_totals).and_then(|scores| scores.sums(nodes));
         let mut scores = Scores::default();
         let mut result = Ok(());
         let has_sums = sums.is_some();
@@ -226,7 +225,7 @@ impl Profile {
             let (plugin, weight) = &self.score[at];
             let mut of_plugin = PluginScores { plugin: plugin.name(), weight: *weight, scores: Vec::new() };
             let is_uniform = || plugin.uniform_score(pod, snapshot).is_some();
-            if !has_sums || !(local_scores.are_summed(at) || is_uniform()) {
+            if !has_sums || !(local_scores.is_some_and(|scores| scores.are_summed(at)) || is_uniform()) {
                 of_plugin.scores = self.normalized(at, local_scores, state, pod, snapshot, nodes);
                 result = result.and_then(|()| of_plugin.check());
                 of_plugin.add_to(&mut scores.totals);
@@ -244,14 +243,14 @@ impl Profile {
     fn normalized(
         &self,
         at: usize,
-        local_scores: &LocalScores,
+        local_scores: Option<&LocalScores>,
         state: &CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        nodes: &[&NodeInfo],
+        nodes: &FeasibleNodes<'_>,
     ) -> Vec<i64> {
         let (plugin, _) = &self.score[at];
-        let measured = |node: &&NodeInfo| {
+        let measured = |node: &NodeInfo| {
             let score = || plugin.score(state, pod, node, snapshot);
             state.timings.plugin(plugin.name(), Point::Score, |_| "Success", score)
         };
@@ -259,7 +258,7 @@ impl Profile {
             true => nodes.iter().map(measured).collect(),
             false => plugin.score_all(state, pod, nodes, snapshot),
         };
-        let mut scores = local_scores.of(at, &state.scored_nodes).unwrap_or_else(score);
+        let mut scores = local_scores.and_then(|scores| scores.of(at, nodes)).unwrap_or_else(score);
         plugin.normalize(state, pod, nodes, &mut scores);
         scores
     }

@@ -4,7 +4,7 @@
 
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, MAX_NODE_SCORE, Normalization, Plugin, Score};
+use scheduling_framework::{CycleState, FeasibleNodes, MAX_NODE_SCORE, Normalization, Plugin, Score};
 
 pub struct ImageLocality;
 
@@ -25,7 +25,7 @@ impl Score for ImageLocality {
         Wanted::of(pod, snapshot).score(node)
     }
 
-    fn score_all(&self, _: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+    fn score_all(&self, _: &CycleState, pod: &PodInfo, nodes: &FeasibleNodes<'_>, snapshot: &Snapshot) -> Vec<i64> {
         let wanted = Wanted::of(pod, snapshot);
         match wanted.uniform_score() {
             Some(score) => vec![score; nodes.len()],

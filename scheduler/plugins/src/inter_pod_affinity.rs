@@ -11,8 +11,8 @@ use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{AffinityTerm, PodInfo};
 use scheduling_framework::simulation_basis::{BasisOfNode, SimulationBasis};
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
-    Rejection, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore,
+    PreScoreResult, Rejection, Score,
 };
 use std::sync::Arc;
 
@@ -294,7 +294,13 @@ fn prefers(pod: &PodInfo) -> bool {
 }
 
 impl PreScore for InterPodAffinity {
-    fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        _: &FeasibleNodes<'_>,
+    ) -> PreScoreResult {
         if self.args.ignore_preferred_terms_of_existing_pods && !prefers(pod) {
             return PreScoreResult::Skip;
         }
@@ -347,16 +353,16 @@ impl Score for InterPodAffinity {
         points.0.group(()).map(|sums| points.0.sum_of((), &sums.topology_key, node, &simulated)).sum()
     }
 
-    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], _: &Snapshot) -> Vec<i64> {
+    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &FeasibleNodes<'_>, _: &Snapshot) -> Vec<i64> {
         let mut scores = vec![0; nodes.len()];
         for sums in state.read::<Arc<PreferredPoints>>(SCORE).iter().flat_map(|points| points.0.group(())) {
-            sums.add_to(&mut scores, &state.scored_nodes);
+            sums.add_to(&mut scores, nodes.numbers());
         }
         scores
     }
 
     /// Scales the range from the lowest to the highest score to 0 to 100. Scores may be negative.
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         let range = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
         let (least, most) = scores.iter().fold((i64::MAX, i64::MIN), range);
         if most <= least {

@@ -109,26 +109,28 @@ impl World {
             _ => {}
         }
         let info = info(self.pod());
-        if let Some(node) = self.decide_three_times(&info) {
+        if let Some(node) = self.decide_each_way(&info) {
             self.placed.push(info.uid().to_owned());
             self.cluster.cache.assume(info, &node);
         }
     }
 
     /// Returns the node of the pod.
-    fn decide_three_times(&mut self, info: &PodInfo) -> Option<String> {
+    fn decide_each_way(&mut self, info: &PodInfo) -> Option<String> {
         self.cluster.cache.update(&mut self.cluster.snapshot);
         let start = self.cluster.rotation.next_start();
-        let [mut asking, keeping, mut only_totals] = [(); 3].map(|()| CycleState::default());
+        let [mut asking, keeping, mut only_totals, mut asking_totals] = [(); 4].map(|()| CycleState::default());
         asking.timings = Timings::new(&self.asking, true);
         only_totals.only_totals = true;
+        (asking_totals.only_totals, asking_totals.timings) = (true, Timings::new(&self.asking, true));
         let (asked, after_asked) = self.decide(&self.cluster.profile.clone(), asking, info, start);
         let (kept, after_kept) = self.decide(&self.cluster.profile, keeping, info, start);
         let (total, after_total) = self.decide(&self.cluster.profile, only_totals, info, start);
-        assert_eq!((after_kept, after_total), (after_asked, after_asked), "{}", info.key);
+        let (asked_total, after_asked_total) = self.decide(&self.cluster.profile, asking_totals, info, start);
+        assert_eq!([after_kept, after_total, after_asked_total], [after_asked; 3], "{}", info.key);
         self.cluster.rotation = Rotation::at(after_kept);
         let all = self.cluster.snapshot.nodes().len();
-        for other in [&kept, &total] {
+        for other in [&kept, &total, &asked_total] {
             match (&asked, other) {
                 (Ok(asked), Ok(other)) => {
                     assert_eq!((&asked.feasible, asked.evaluated), (&other.feasible, other.evaluated), "{}", info.key);

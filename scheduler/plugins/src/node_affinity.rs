@@ -9,8 +9,8 @@ use scheduling_framework::configuration::args::NodeAffinityArgs;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Normalization, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
-    Rejection, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, Normalization, Plugin, PreFilter, PreFilterResult, PreScore,
+    PreScoreResult, Rejection, Score,
 };
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl Filter for NodeAffinity {
 }
 
 impl PreScore for NodeAffinity {
-    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &FeasibleNodes<'_>) -> PreScoreResult {
         let prefers = !self.added_preferred.is_empty() || !preferred(pod).is_empty();
         if prefers { PreScoreResult::Score } else { PreScoreResult::Skip }
     }
@@ -115,7 +115,7 @@ impl Score for NodeAffinity {
         Normalization::ToHighest
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         normalize_to_highest(scores, false);
     }
 }

@@ -7,7 +7,9 @@ use crate::resource_allocation::{CountedResources, Devices, Use};
 use scheduling_framework::cache::{NodeInfo, NodeResources, NodeRow, Snapshot};
 use scheduling_framework::configuration::args::NodeResourcesBalancedAllocationArgs;
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, MAX_NODE_SCORE, Normalization, Plugin, PreScore, PreScoreResult, Score};
+use scheduling_framework::{
+    CycleState, FeasibleNodes, MAX_NODE_SCORE, Normalization, Plugin, PreScore, PreScoreResult, Score,
+};
 
 pub struct NodeResourcesBalancedAllocation {
     counted: CountedResources,
@@ -48,7 +50,7 @@ fn balance(uses: &[Use]) -> i64 {
 }
 
 impl PreScore for NodeResourcesBalancedAllocation {
-    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &FeasibleNodes<'_>) -> PreScoreResult {
         // A pod without requests does not change the balance.
         if self.counted.are_requested(&pod.requests) { PreScoreResult::Score } else { PreScoreResult::Skip }
     }

@@ -19,8 +19,8 @@ use scheduling_framework::per_shape::{PerShape, SumOfNodes};
 use scheduling_framework::pod_info::{PodInfo, with_label_keys};
 use scheduling_framework::simulation_basis::{BasisOfNode, SimulationBasis};
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
-    Rejection, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore,
+    PreScoreResult, Rejection, Score,
 };
 use std::sync::Arc;
 
@@ -427,7 +427,7 @@ impl PreScore for PodTopologySpread {
         state: &mut CycleState,
         pod: &PodInfo,
         snapshot: &Snapshot,
-        _nodes: &[&NodeInfo],
+        nodes: &FeasibleNodes<'_>,
     ) -> PreScoreResult {
         let own = pod.spec().topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty());
         let need_all_keys = own || !self.are_system_defaults;
@@ -437,7 +437,7 @@ impl PreScore for PodTopologySpread {
         }
         let constraints = Constraints { all: constraints.into(), need_all_keys };
         let topologies: Vec<_> = constraints.all.iter().map(|one| snapshot.topology(&one.topology_key)).collect();
-        let nodes = &state.scored_nodes;
+        let nodes = nodes.numbers();
         let seen = |nodes: &[usize]| -> Vec<Seen> {
             let pairs = constraints.all.iter().zip(&topologies);
             pairs.map(|(constraint, topology)| Seen::of(constraint, topology, nodes)).collect()
@@ -528,7 +528,7 @@ impl Score for PodTopologySpread {
         })
     }
 
-    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+    fn score_all(&self, state: &CycleState, _: &PodInfo, nodes: &FeasibleNodes<'_>, snapshot: &Snapshot) -> Vec<i64> {
         let Some(preferred) = state.read::<Preferred>(SCORE) else { return vec![0; nodes.len()] };
         let of_constraints = preferred.constraints.all.iter().enumerate().map(|(at, constraint)| {
             let (key, of_nodes) = (&constraint.topology_key, &preferred.counts.of_nodes[at]);
@@ -541,7 +541,7 @@ impl Score for PodTopologySpread {
             let domain = topology.domain_of(node)?;
             Some(of_nodes.map_or_else(|| sums.map_or(0, |sums| sums.of_domain(domain)), |counts| counts[node]))
         };
-        let nodes = &state.scored_nodes;
+        let nodes = nodes.numbers();
         let mut scores: Vec<i64> = match &of_constraints[..] {
             // The nodes of a domain have one score.
             [(topology, sums, None)] if topology.domains() <= nodes.len() => {
@@ -564,7 +564,7 @@ impl Score for PodTopologySpread {
         scores
     }
 
-    fn normalize(&self, state: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, state: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         let Some(Preferred { counted, .. }) = state.read::<Preferred>(SCORE) else { return };
         let bounds = |(least, most): (i64, i64), score: &i64| (least.min(*score), most.max(*score));
         let none = (i64::MAX, i64::MIN);

@@ -8,7 +8,7 @@ use proto::kinds::api::core::v1::{Node, Taint};
 use scheduling_framework::cache::{NodeInfo, NodeRow, Snapshot, node_info};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
-use scheduling_framework::{ClusterEvent, CycleState, Filter, Normalization, Plugin, Rejection, Score};
+use scheduling_framework::{ClusterEvent, CycleState, FeasibleNodes, Filter, Normalization, Plugin, Rejection, Score};
 use std::sync::Arc;
 
 pub struct TaintToleration;
@@ -79,7 +79,7 @@ impl Score for TaintToleration {
         Normalization::ToHighest
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         normalize_to_highest(scores, true);
     }
 }

@@ -19,7 +19,7 @@ use crate::quantity;
 use component_helpers::gpu_sharing::{GpuNeed, MAX_GPUS, Popularity, Task, WHOLE};
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, Plugin, PreFilter, PreFilterResult, Rejection, Score};
+use scheduling_framework::{CycleState, FeasibleNodes, Plugin, PreFilter, PreFilterResult, Rejection, Score};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -125,9 +125,9 @@ impl Score for Fgd {
     }
 
     /// Nodes with the same rests have the same score.
-    fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &[&NodeInfo], snapshot: &Snapshot) -> Vec<i64> {
+    fn score_all(&self, state: &CycleState, pod: &PodInfo, nodes: &FeasibleNodes<'_>, snapshot: &Snapshot) -> Vec<i64> {
         let mut known: BTreeMap<(i64, String, Vec<i64>), i64> = BTreeMap::new();
-        let score = |node: &&NodeInfo| {
+        let score = |node: &NodeInfo| {
             let gpus = self.ledger.gpus(node);
             let key = (cpu_left(node), gpus.model.clone(), gpus.left.clone());
             *known.entry(key).or_insert_with(|| self.score(state, pod, node, snapshot))
@@ -135,7 +135,7 @@ impl Score for Fgd {
         nodes.iter().map(score).collect()
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         best_first(scores);
     }
 }

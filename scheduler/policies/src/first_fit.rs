@@ -5,7 +5,7 @@
 
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, MAX_NODE_SCORE, Plugin, Score};
+use scheduling_framework::{CycleState, FeasibleNodes, MAX_NODE_SCORE, Plugin, Score};
 
 pub struct FirstFit;
 
@@ -21,7 +21,7 @@ impl Score for FirstFit {
         0
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, nodes: &FeasibleNodes<'_>, scores: &mut [i64]) {
         let first = nodes.iter().map(|node| place(node.name())).min();
         for (node, score) in nodes.iter().zip(scores) {
             *score = if Some(place(node.name())) == first { MAX_NODE_SCORE } else { 0 };

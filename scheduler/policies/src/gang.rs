@@ -16,8 +16,8 @@ use component_helpers::scheduling::requests::Resources;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Permission, Permit, Plugin, PreFilter, PreFilterResult, Rejection, Reserve, Score,
-    WaitingPods,
+    ClusterEvent, CycleState, FeasibleNodes, Permission, Permit, Plugin, PreFilter, PreFilterResult, Rejection,
+    Reserve, Score, WaitingPods,
 };
 use serde::Deserialize;
 use std::time::Duration;
@@ -127,7 +127,7 @@ impl Score for Gang {
         members(node, pod) as i64
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         best_first(scores);
     }
 }

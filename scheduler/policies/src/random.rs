@@ -10,7 +10,7 @@
 use crate::best_first::best_first;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, Plugin, Score};
+use scheduling_framework::{CycleState, FeasibleNodes, Plugin, Score};
 use serde::Deserialize;
 
 /// Arguments of the plugin.
@@ -38,7 +38,7 @@ impl Score for RandomNode {
         hash(self.args.seed ^ self.drawn, &[&pod.key, node.name()])
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         best_first(scores);
     }
 }

@@ -16,7 +16,7 @@ use crate::best_first::{best_first, raw};
 use component_helpers::gpu_sharing::GPU_MILLI;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
-use scheduling_framework::{CycleState, Plugin, PreScore, PreScoreResult, Score};
+use scheduling_framework::{CycleState, FeasibleNodes, Plugin, PreScore, PreScoreResult, Score};
 use serde::Deserialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,13 @@ impl Plugin for VectorPacking {
 }
 
 impl PreScore for VectorPacking {
-    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(
+        &self,
+        state: &mut CycleState,
+        _: &PodInfo,
+        snapshot: &Snapshot,
+        _: &FeasibleNodes<'_>,
+    ) -> PreScoreResult {
         let nodes = snapshot.nodes();
         let largest = |resource: &String| nodes.iter().map(|node| node.allocatable.get(resource)).max().unwrap_or(0);
         let largest: Vec<i64> = self.args.resources.iter().map(largest).collect();
@@ -109,7 +115,7 @@ impl Score for VectorPacking {
         raw(value.sum())
     }
 
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         best_first(scores);
     }
 }

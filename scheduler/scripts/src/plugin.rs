@@ -9,8 +9,8 @@ use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::configuration::args::ScriptArgs;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, Points, PreFilter, PreFilterResult, QueueSort, QueuedPodInfo, Rejection,
-    Reserve, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, Plugin, Points, PreFilter, PreFilterResult, QueueSort,
+    QueuedPodInfo, Rejection, Reserve, Score,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -137,7 +137,7 @@ impl Score for Script {
         })
     }
 
-    fn normalize(&self, state: &CycleState, pod: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, state: &CycleState, pod: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         if self.failed(state).is_none()
             && let Err(message) = self.machine.lock().normalize(pod, scores)
         {

@@ -22,12 +22,14 @@ pub mod shared;
 
 use crate::metrics::queue::QueueMetrics;
 use history::Trail;
+use indexmap::IndexMap;
 use order::Order;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::rejection::code;
 use scheduling_framework::{ClusterEvent, Nominated, Profiles, QueuedPodInfo};
 use sorted_pods::SortedPods;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -135,7 +137,7 @@ pub struct SchedulingQueue {
     /// Every pod in the queue, by uid.
     pods: BTreeMap<String, (QueuedPod, QueuePosition)>,
     /// Pods in a scheduling or binding cycle, by uid, with the number of events before the cycle began.
-    in_flight: BTreeMap<String, u64>,
+    in_flight: IndexMap<String, u64, BuildHasherDefault<DefaultHasher>>,
     /// Events since the oldest of those cycles began. They may help a pod whose cycle fails later.
     recent: BTreeMap<u64, ClusterEvent>,
     events: u64,
@@ -163,7 +165,7 @@ impl SchedulingQueue {
             unschedulable: BTreeMap::new(),
             gated: BTreeMap::new(),
             pods: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: IndexMap::default(),
             recent: BTreeMap::new(),
             events: 0,
             arrivals: 0,
@@ -260,9 +262,11 @@ impl SchedulingQueue {
 
     /// Ends a pod's cycle, with or without success.
     pub fn done(&mut self, uid: &str) {
-        self.in_flight.remove(uid);
+        self.in_flight.swap_remove(uid);
         let oldest = self.in_flight.values().min().copied().unwrap_or(self.events);
-        self.recent = self.recent.split_off(&oldest);
+        if self.recent.keys().next().is_some_and(|event| *event < oldest) {
+            self.recent = self.recent.split_off(&oldest);
+        }
     }
 
     /// Returns a pod that was not scheduled to the queue. `rejected_by` is empty after an error.

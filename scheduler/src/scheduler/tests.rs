@@ -80,7 +80,7 @@ impl PostFilter for Recording {
 }
 
 impl PreScore for Recording {
-    fn pre_score(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &FeasibleNodes<'_>) -> PreScoreResult {
         if self.call("PreScore", "").is_ok() { PreScoreResult::Score } else { PreScoreResult::Skip }
     }
 }

@@ -6,7 +6,7 @@
 use scheduler::framework::cache::{NodeInfo, Snapshot};
 use scheduler::framework::pod_info::PodInfo;
 use scheduler::framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, Points, Registry, Rejection, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, MAX_NODE_SCORE, Plugin, Points, Registry, Rejection, Score,
 };
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Score for FewestPods {
     }
 
     /// Scales the range of scores to 0 … 100. The node with the fewest pods has 100.
-    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &FeasibleNodes<'_>, scores: &mut [i64]) {
         let least = scores.iter().copied().min().unwrap_or(0);
         let most = scores.iter().copied().max().unwrap_or(0);
         for score in scores {

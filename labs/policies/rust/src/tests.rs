@@ -8,7 +8,7 @@ use scheduler::framework::configuration::profile::ProfileConfiguration;
 fn few_pods_and_quiet_nodes() {
     let mut scores = [-3, -1, -2];
     let (pod, state) = (PodInfo::new(Arc::default()), CycleState::default());
-    FewestPods.normalize(&state, &pod, &[], &mut scores);
+    FewestPods.normalize(&state, &pod, &FeasibleNodes::new(&Snapshot::default(), &[]), &mut scores);
     assert_eq!(scores, [0, 100, 50]);
     let mut node = NodeInfo::default();
     assert_eq!(Quiet.filter(&state, &pod, &node), Ok(()));

@@ -62,6 +62,33 @@ pub fn numbers(word: usize, mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Returns the ranges of the nodes with these bits.
+pub fn runs(word: usize, mut bits: u64) -> impl Iterator<Item = Range<usize>> {
+    std::iter::from_fn(move || {
+        let start = bits.trailing_zeros();
+        let len = (bits.checked_shr(start)?).trailing_ones();
+        bits &= u64::MAX.checked_shl(start + len).unwrap_or(0);
+        let first = word * WORD + start as usize;
+        Some(first..first + len as usize)
+    })
+}
+
+/// Cuts a list of nodes into ranges of nodes that follow each other.
+pub fn ranges(mut nodes: &[usize]) -> impl Iterator<Item = Range<usize>> {
+    std::iter::from_fn(move || {
+        let first = *nodes.first()?;
+        let len = nodes.iter().zip(first..).position(|(node, next)| *node != next).unwrap_or(nodes.len());
+        nodes = &nodes[len..];
+        Some(first..first + len)
+    })
+}
+
+/// Cuts a range of nodes where a word of a set ends.
+pub fn words(nodes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let firsts = nodes.start / WORD..nodes.end.div_ceil(WORD);
+    firsts.map(move |word| nodes.start.max(word * WORD)..nodes.end.min((word + 1) * WORD)).filter(|cut| !cut.is_empty())
+}
+
 /// Returns the lowest `count` of the bits; all, if there are no more.
 pub fn lowest(bits: u64, count: usize) -> u64 {
     let mut rest = bits;
@@ -96,6 +123,11 @@ mod tests {
             (lowest(0b1_0110, 2), lowest(0b11, 9), lowest(0b11, 0), lowest(u64::MAX, 64)),
             (0b110, 0b11, 0, u64::MAX)
         );
+        assert_eq!(runs(1, 0b1_0110 | 1 << 63).collect::<Vec<_>>(), [65..67, 68..69, 127..128]);
+        assert_eq!((runs(0, u64::MAX).next(), runs(3, 0).next()), (Some(0..64), None));
+        assert_eq!(ranges(&[7, 8, 9, 3, 4, 6, 5]).collect::<Vec<_>>(), [7..10, 3..5, 6..7, 5..6]);
+        assert_eq!((ranges(&[]).count(), words(5..5).count()), (0, 0));
+        assert_eq!(words(60..130).collect::<Vec<_>>(), [60..64, 64..128, 128..130]);
         assert_eq!((up_to_highest(0b100), up_to_highest(0), up_to_highest(1 << 63)), (0b111, 0, u64::MAX));
     }
 }

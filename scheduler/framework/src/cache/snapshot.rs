@@ -141,7 +141,7 @@ impl Snapshot {
                     self.rows.push(NodeRow::default());
                     self.generations.push(info.counted_generation);
                     self.lowest_priorities.push(info.lowest_priority.0);
-                    self.put(info);
+                    self.put(self.nodes.len() - 1, info);
                     true
                 }
                 None => false,
@@ -149,18 +149,19 @@ impl Snapshot {
         }
     }
 
-    /// Replaces the former state of a node.
+    /// Replaces the former state of a node. If it counts as before, all that is kept about it stays.
     pub fn replace(&mut self, info: Arc<NodeInfo>) {
-        let generation = info.counted_generation;
-        if let Some(at) = self.put(info).filter(|at| self.generations[*at] != generation) {
-            self.generations[at] = generation;
-            self.changes.record(at, self.nodes.len());
+        let Some(at) = self.index_of(info.name()) else { return };
+        if self.generations[at] == info.counted_generation {
+            self.nodes[at] = info;
+            return;
         }
+        self.generations[at] = info.counted_generation;
+        self.put(at, info);
+        self.changes.record(at, self.nodes.len());
     }
 
-    /// Returns the number of the node.
-    fn put(&mut self, info: Arc<NodeInfo>) -> Option<usize> {
-        let at = self.index_of(info.name())?;
+    fn put(&mut self, at: usize, info: Arc<NodeInfo>) {
         let old = std::mem::replace(&mut self.nodes[at], info);
         let new = &self.nodes[at];
         self.lowest_priorities[at] = new.lowest_priority.0;
@@ -176,7 +177,7 @@ impl Snapshot {
             }
         }
         if Arc::ptr_eq(&old.images, &new.images) {
-            return Some(at);
+            return;
         }
         for image in old.images.keys() {
             if let Some(count) = self.image_nodes.get_mut(image) {
@@ -189,7 +190,6 @@ impl Snapshot {
         for image in new.images.keys() {
             *self.image_nodes.entry(image.clone()).or_insert(0) += 1;
         }
-        Some(at)
     }
 
     /// Compares everything on which a decision can depend.

@@ -44,8 +44,9 @@ use scheduling_framework::node_judge::FilterByNumber;
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::profile::normalize_to_highest;
 use scheduling_framework::{
-    ClusterEvent, CycleState, FailedCycle, Features, Filter, Plugin, PostFilter, PostFilterResult, PreBind,
-    PreBindPreFlight, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Reserve, Score,
+    ClusterEvent, CycleState, FailedCycle, FeasibleNodes, Features, Filter, Plugin, PostFilter, PostFilterResult,
+    PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Reserve,
+    Score,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -348,7 +349,7 @@ fn delete(claim: &ResourceClaim) -> Vec<Action> {
 
 impl PreScore for DynamicResources {
     /// Only lists of alternatives make one node better than another.
-    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &FeasibleNodes<'_>) -> PreScoreResult {
         let pending = state.read::<PodClaims>(NAME).map(PodClaims::pending).unwrap_or_default();
         let mut devices = pending.iter().flat_map(|claim| &claim.spec.devices);
         let has_list = devices.any(|devices| devices.requests.iter().flatten().any(|it| it.first_available.is_some()));
@@ -365,7 +366,7 @@ impl Score for DynamicResources {
         wanted.pending().iter().zip(found.allocations.iter()).map(|(claim, allocation)| points(claim, allocation)).sum()
     }
 
-    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], scores: &mut [i64]) {
+    fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &FeasibleNodes<'_>, scores: &mut [i64]) {
         normalize_to_highest(scores, false);
     }
 }

@@ -33,8 +33,8 @@ use scheduling_framework::configuration::args::VolumeBindingArgs;
 use scheduling_framework::node_judge::{FilterByNumber, RejectedByReason};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult, PreScore,
-    PreScoreResult, Rejection, Reserve, Score,
+    ClusterEvent, CycleState, FeasibleNodes, Filter, Plugin, PreBind, PreBindPreFlight, PreFilter, PreFilterResult,
+    PreScore, PreScoreResult, Rejection, Reserve, Score,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ impl Filter for VolumeBinding {
 }
 
 impl PreScore for VolumeBinding {
-    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+    fn pre_score(&self, state: &mut CycleState, _: &PodInfo, _: &Snapshot, _: &FeasibleNodes<'_>) -> PreScoreResult {
         match (&self.args.shape, state.read::<CycleData>(NAME)) {
             (Some(_), Some(_)) => PreScoreResult::Score,
             _ => PreScoreResult::Skip,
