@@ -25,7 +25,12 @@ pub(crate) fn send(mut body: Body, mut stream: SendStream<Bytes>) {
 /// Sends what is left of a body, as far as the server takes it. Who waits for the answer learns why it does not.
 async fn pipe(body: &mut Body, stream: &mut SendStream<Bytes>) {
     loop {
-        let (data, is_last) = match body.frame().await {
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            _ = poll_fn(|cx| stream.poll_reset(cx)) => return,
+        };
+        let (data, is_last) = match frame {
             Some(Ok(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream()),
             Some(Err(error)) => {
                 tracing::debug!(%error, "the body of a request has ended early");

@@ -184,6 +184,18 @@ async fn bodies_are_larger_than_a_window_and_come_while_the_answer_does() {
     assert_eq!(rest.concat(), b"");
 }
 
+#[tokio::test]
+async fn a_body_that_nobody_wants_any_more_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = serve(folder.path(), 0, mirror()).await;
+    let client = Client::connect(&Env::system(), &site.connection(), "test").unwrap();
+    let (sender, mut receiver) = tokio::sync::mpsc::channel::<Result<&str, Infallible>>(1);
+    let body = Body::from_stream(futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)));
+    let answer = client.send(Request::post("/").body(body).unwrap()).await.unwrap();
+    read_all(answer.into_body(), 1 << 16).await.unwrap();
+    sender.closed().await;
+}
+
 /// A body that fails is not a shorter body.
 #[tokio::test]
 async fn a_body_that_ends_early_takes_its_request_back() {

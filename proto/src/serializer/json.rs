@@ -182,7 +182,7 @@ fn find_string_end(bytes: &[u8], quote: usize) -> Option<usize> {
 
 /// Returns the offset behind the value that begins at `start`; `None` if the text ends before. Does not look for anything else that is
 /// wrong with the value.
-pub fn find_value_end(bytes: &[u8], start: usize) -> Option<usize> {
+fn find_value_end(bytes: &[u8], start: usize) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, start);
     loop {
         match bytes.get(at)? {

@@ -20,7 +20,6 @@ use crate::{
 };
 use component_base::rng::Random;
 use futures::FutureExt;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Smaller clusters are searched completely.
@@ -478,21 +477,11 @@ fn select_next_host<'a>(name: &dyn Fn(usize) -> &'a str, totals: &[i64], rotatio
 /// Returns the node with the highest score; of several, a random one. One number decides among all of them. kube-scheduler draws one
 /// for each, which gives each node the same chance too, and costs more where many nodes are equal.
 fn select_host(totals: &[i64], random: &Random) -> usize {
-    let (mut most, mut ties) = (i64::MIN, 0);
-    for total in totals {
-        match total.cmp(&most) {
-            Ordering::Greater => (most, ties) = (*total, 1),
-            Ordering::Equal => ties += 1,
-            Ordering::Less => {}
-        }
-    }
-    let mut before = if ties > 1 { random.below(ties) } else { 0 };
-    let mut is_chosen = |total: &i64| {
-        let (is_best, is_turn) = (*total == most, before == 0);
-        before -= usize::from(is_best && !is_turn);
-        is_best && is_turn
-    };
-    totals.iter().position(&mut is_chosen).unwrap_or(0)
+    let most = totals.iter().fold(i64::MIN, |most, total| most.max(*total));
+    let ties = totals.iter().filter(|total| **total == most).count();
+    let chosen = if ties > 1 { random.below(ties) } else { 0 };
+    let mut best = totals.iter().enumerate().filter(|(_, total)| **total == most);
+    best.nth(chosen).map_or(0, |(node, _)| node)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::cache::node_set;
 use crate::cache::{NodeInfo, Snapshot};
 use std::ops::Range;
 
+/// Some nodes of a snapshot, in the order in which the search has found them.
 pub struct FeasibleNodes<'a> {
     snapshot: &'a Snapshot,
     numbers: &'a [usize],
@@ -25,7 +26,7 @@ impl<'a> FeasibleNodes<'a> {
         self.numbers.is_empty()
     }
 
-    /// Returns the nodes, in the order in which the search has found them. Scores are in this order too.
+    /// Returns the nodes. Scores have the same order.
     pub fn iter(&self) -> impl Iterator<Item = &'a NodeInfo> {
         self.numbers.iter().map(|number| &*self.snapshot.nodes()[*number])
     }

@@ -1,7 +1,7 @@
 //! `NodeJudge`, the filters of one cycle, made ready to judge many nodes of a snapshot.
 //!
-//! Gives the same verdicts as `Profile::run_filter`: the first filter in the profile's order that rejects a node. If all
-//! verdicts of 64 nodes are known or found by number, they are judged at once.
+//! Gives the same verdicts as `Profile::run_filter`: the first filter in the profile's order that rejects a node. Local
+//! filters run only on nodes whose verdict is not known. If the other filters judge by words, 64 nodes are judged at once.
 
 use crate::cache::Snapshot;
 use crate::cache::node_set::{self, WORD};

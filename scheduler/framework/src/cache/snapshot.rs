@@ -153,6 +153,7 @@ impl Snapshot {
     pub fn replace(&mut self, info: Arc<NodeInfo>) {
         let Some(at) = self.index_of(info.name()) else { return };
         if self.generations[at] == info.counted_generation {
+            self.lowest_priorities[at] = info.lowest_priority.0;
             self.nodes[at] = info;
             return;
         }
