@@ -55,6 +55,9 @@ pub struct Options {
     /// Numbers of nodes in the scenarios of `schedule`
     #[arg(long, value_delimiter = ',', default_values_t = [1000])]
     nodes: Vec<usize>,
+    /// Pods of each kind in the scenarios of `schedule`; without it, as many for each node as scheduler_perf has
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pods: Option<u32>,
     /// Divide every count by this, for a quick look
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     scale: u32,
@@ -87,6 +90,7 @@ pub struct Bench {
     scale: u32,
     rows: Vec<String>,
     nodes: Vec<usize>,
+    pods: Option<u32>,
     measured: Mutex<Vec<Measurement>>,
 }
 
@@ -157,6 +161,7 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         scale: options.scale,
         rows: options.rows.clone(),
         nodes: options.nodes.clone(),
+        pods: options.pods,
         measured: Mutex::default(),
     };
     runtime.block_on(async {
