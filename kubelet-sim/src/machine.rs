@@ -10,6 +10,7 @@ use pod_life::images::fingerprint;
 use pod_life::numa::NumaAmount;
 use proto::kinds::api::core::v1::{NodeSystemInfo, Taint};
 use proto::kinds::apimachinery::api::resource::Quantity;
+use proto::meta::node_labels;
 use proto::meta::quantity::Quantity as Amount;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -155,19 +156,19 @@ fn fallback_pod_range(whole: Ipv4Net, number: u32) -> Option<Ipv4Net> {
 /// Returns the labels that a kubelet gives its own node, and those of its zone and region.
 fn labels(settings: &Settings, name: &str, number: u32) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<String, String> = [
-        ("beta.kubernetes.io/arch", "amd64"),
-        ("beta.kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
-        ("kubernetes.io/hostname", name),
-        ("kubernetes.io/os", "linux"),
-        ("node.kubernetes.io/instance-type", &settings.instance_type),
+        (node_labels::BETA_ARCH, "amd64"),
+        (node_labels::BETA_OS, "linux"),
+        (node_labels::ARCH, "amd64"),
+        (node_labels::HOSTNAME, name),
+        (node_labels::OS, "linux"),
+        (node_labels::INSTANCE_TYPE, &settings.instance_type),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     if !settings.zones.is_empty() {
         let zone = &settings.zones[number as usize % settings.zones.len()];
-        labels.insert("topology.kubernetes.io/region".to_owned(), settings.region.clone());
-        labels.insert("topology.kubernetes.io/zone".to_owned(), zone.clone());
+        labels.insert(node_labels::REGION.to_owned(), settings.region.clone());
+        labels.insert(node_labels::ZONE.to_owned(), zone.clone());
     }
     labels.extend(settings.node_labels.iter().cloned());
     labels

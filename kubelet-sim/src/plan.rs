@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::template::{self, NodeTemplate, PRICE, TEMPLATE, in_turn};
 use ipnet::Ipv4Net;
 use proto::kinds::apimachinery::api::resource::Quantity;
+use proto::meta::node_labels;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -113,20 +114,20 @@ fn machine_of(template: &NodeTemplate, settings: &Settings, place: u32, number: 
     let mut machine = Machine::named(settings, number, template.name_of(place));
     if let Some(zone) = template.zone_of(place) {
         let region = template.region.as_ref().unwrap_or(&settings.region);
-        machine.labels.insert("topology.kubernetes.io/region".to_owned(), region.clone());
-        machine.labels.insert("topology.kubernetes.io/zone".to_owned(), zone.to_owned());
+        machine.labels.insert(node_labels::REGION.to_owned(), region.clone());
+        machine.labels.insert(node_labels::ZONE.to_owned(), zone.to_owned());
     }
     if let Some(instance_type) = in_turn(&template.instance_types, place) {
-        machine.labels.insert("node.kubernetes.io/instance-type".to_owned(), instance_type.to_owned());
+        machine.labels.insert(node_labels::INSTANCE_TYPE.to_owned(), instance_type.to_owned());
     }
     if let Some(architecture) = &template.architecture {
-        machine.labels.insert("kubernetes.io/arch".to_owned(), architecture.clone());
-        machine.labels.insert("beta.kubernetes.io/arch".to_owned(), architecture.clone());
+        machine.labels.insert(node_labels::ARCH.to_owned(), architecture.clone());
+        machine.labels.insert(node_labels::BETA_ARCH.to_owned(), architecture.clone());
         machine.system.architecture.clone_from(architecture);
     }
     if let Some(system) = &template.operating_system {
-        machine.labels.insert("kubernetes.io/os".to_owned(), system.clone());
-        machine.labels.insert("beta.kubernetes.io/os".to_owned(), system.clone());
+        machine.labels.insert(node_labels::OS.to_owned(), system.clone());
+        machine.labels.insert(node_labels::BETA_OS.to_owned(), system.clone());
         machine.system.operating_system.clone_from(system);
     }
     if let Some(price) = &template.price_per_hour {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Service};
 use proto::kinds::api::discovery::v1::EndpointSlice;
+use proto::meta::node_labels::ZONE;
 use std::sync::Arc;
 
 /// Name of the index of slices by their Service.
@@ -119,7 +120,7 @@ impl Proxies {
 }
 
 fn node_settings(node: &Node, cluster_cidr: &str) -> NodeSettings {
-    let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get("topology.kubernetes.io/zone"));
+    let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get(ZONE));
     let mut addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
     let ip = addresses.find_map(|a| a.address.parse().ok().filter(|_| a.type_ == "InternalIP"));
     NodeSettings {

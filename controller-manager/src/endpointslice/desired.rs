@@ -9,10 +9,9 @@ use proto::kinds::api::core::v1::{Node, Pod, Service};
 use proto::kinds::api::discovery::v1::{
     Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
 };
+use proto::meta::node_labels::ZONE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// The address type and ports that all endpoints of one slice share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,7 +128,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<Port> {
 fn endpoint(service: &Service, pod: &Pod, address: &str, node: Option<&Node>) -> Endpoint {
     let (serving, terminating) = (pod::is_ready(pod), pod.is_deleting());
     let ready = service::publishes_not_ready(service) || (serving && !terminating);
-    let zone = node.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE_LABEL)).cloned();
+    let zone = node.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE)).cloned();
     let node_name = Some(pod::node_name(pod).to_owned()).filter(|name| !name.is_empty());
     Endpoint {
         addresses: vec![address.to_owned()],
@@ -190,7 +189,7 @@ mod tests {
 
     fn node(name: &str) -> Option<Arc<Node>> {
         let mut node = Node { metadata: fixture::meta(name), ..Node::default() };
-        node.metadata.labels = Some(fixture::labels(&[(ZONE_LABEL, "zone-a")]));
+        node.metadata.labels = Some(fixture::labels(&[(ZONE, "zone-a")]));
         (name == "node-1").then(|| Arc::new(node))
     }
 

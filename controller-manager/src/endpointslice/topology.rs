@@ -13,9 +13,10 @@
 //! Deviation: hints follow from the endpoints and nodes alone. Kubernetes leaves those of unchanged slices as they are while no
 //! zone gets more than its maximum, so they also depend on what was there before.
 
-use super::desired::{Desired, Group, Identity, ZONE_LABEL};
+use super::desired::{Desired, Group, Identity};
 use proto::kinds::api::core::v1::{Node, Service};
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointHints, EndpointSlice, ForZone};
+use proto::meta::node_labels::ZONE;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ fn counted(node: &Node) -> Counted<'_> {
     }
     let cpu = status.and_then(|status| status.allocatable.as_ref()?.get("cpu"));
     let cpu = cpu.and_then(|cpu| Quantity::parse(&cpu.0).ok()).map_or(0, |cpu| cpu.milli_value());
-    match label(ZONE_LABEL).filter(|zone| !zone.is_empty() && cpu != 0) {
+    match label(ZONE).filter(|zone| !zone.is_empty() && cpu != 0) {
         Some(zone) => Counted::Cpu(zone, cpu),
         None => Counted::Unknown,
     }

@@ -5,11 +5,11 @@
 use client::{Action, Patch};
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
+use proto::meta::node_labels::{ARCH, BETA_ARCH, BETA_OS, OS};
 use serde_json::{Map, json};
 
 /// Labels, and the deprecated labels with the same value.
-const DEPRECATED_LABELS: [(&str, &str); 2] =
-    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
+const DEPRECATED_LABELS: [(&str, &str); 2] = [(OS, BETA_OS), (ARCH, BETA_ARCH)];
 
 /// Plans to write the deprecated labels that are missing or differ.
 pub fn update(node: &Node) -> Option<Action> {

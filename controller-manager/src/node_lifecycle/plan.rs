@@ -11,6 +11,7 @@ use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint};
+use proto::meta::node_taints;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ pub fn evicted_zone(checks: &[NodeCheck], plan: &Plan) -> Option<String> {
 }
 
 fn is_evicting(taint: &Taint) -> bool {
-    taint.effect == "NoExecute" && (taint.key == taints::NOT_READY || taint.key == taints::UNREACHABLE)
+    taint.effect == "NoExecute" && (taint.key == node_taints::NOT_READY || taint.key == node_taints::UNREACHABLE)
 }
 
 /// Returns the node with the conditions that it will have if its heartbeat is overdue.
@@ -186,10 +187,14 @@ mod tests {
         };
         assert_eq!(evicted(check("a", "True", true, None), 60), 0);
         assert_eq!(evicted(check("a", "Unknown", true, None), 90), 1);
-        assert_eq!(evicted(check("a", "Unknown", true, Some(taints::NOT_READY)), 90), 0, "one taint replaces another");
-        let done = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), healthy()];
+        assert_eq!(
+            evicted(check("a", "Unknown", true, Some(node_taints::NOT_READY)), 90),
+            0,
+            "one taint replaces another"
+        );
+        let done = [check("a", "Unknown", true, Some(node_taints::UNREACHABLE)), healthy()];
         assert_eq!(planned(&done, &mut limits, 95), [] as [String; 0]);
-        let back = [check("a", "True", false, Some(taints::UNREACHABLE)), healthy()];
+        let back = [check("a", "True", false, Some(node_taints::UNREACHABLE)), healthy()];
         assert_eq!(planned(&back, &mut limits, 99), ["merge patch nodes a"]);
     }
 
@@ -206,7 +211,7 @@ mod tests {
     #[test]
     fn no_pod_is_evicted_while_no_node_reports() {
         let mut limits = Limits::default();
-        let checks = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), check("b", "Unknown", true, None)];
+        let checks = [check("a", "Unknown", true, Some(node_taints::UNREACHABLE)), check("b", "Unknown", true, None)];
         assert_eq!(planned(&checks, &mut limits, 0), ["merge patch nodes a"], "and earlier taints are removed");
     }
 

@@ -9,20 +9,19 @@ use controller_base::clock;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
+use proto::meta::node_taints::{
+    DISK_PRESSURE, MEMORY_PRESSURE, NETWORK_UNAVAILABLE, NOT_READY, PID_PRESSURE, UNREACHABLE, UNSCHEDULABLE,
+};
 use serde_json::json;
-
-pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// A condition's type and status, and the NoSchedule taint that corresponds to it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
-    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
-    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
-    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
+    ("MemoryPressure", "True", MEMORY_PRESSURE),
+    ("DiskPressure", "True", DISK_PRESSURE),
+    ("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
+    ("PIDPressure", "True", PID_PRESSURE),
 ];
 
 pub fn of(node: &Node) -> &[Taint] {

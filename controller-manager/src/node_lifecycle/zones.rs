@@ -7,6 +7,7 @@ use controller_base::clock;
 use controller_base::options::Settings;
 use jiff::{SignedDuration, Timestamp};
 use proto::kinds::api::core::v1::Node;
+use proto::meta::node_labels::{EXCLUDE_DISRUPTION, REGION, ZONE};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct ZoneCounts {
 pub fn zone_of(node: &Node) -> String {
     let label =
         |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
-    let (region, zone) = (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
+    let (region, zone) = (label(REGION), label(ZONE));
     if region.is_empty() && zone.is_empty() { String::new() } else { format!("{region}/{zone}") }
 }
 
@@ -51,7 +52,7 @@ pub fn are_all_fully_disrupted(zones: &BTreeMap<String, (ZoneState, usize)>) -> 
 
 /// Returns true if an administrator has excluded the node from the states of zones.
 pub fn is_excluded(node: &Node) -> bool {
-    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("node.kubernetes.io/exclude-disruption"))
+    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(EXCLUDE_DISRUPTION))
 }
 
 /// Returns the limit on nodes per second that are tainted for eviction.

@@ -7,11 +7,10 @@ use controller_base::{actions, clock, pod};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
+use proto::meta::node_taints::OUT_OF_SERVICE;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 #[derive(Debug)]
 pub struct Observed {

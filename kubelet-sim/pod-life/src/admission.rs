@@ -12,6 +12,7 @@ use component_helpers::scheduling::requests::{Resources, pod_requests};
 use component_helpers::scheduling::tolerations::untolerated;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodSpec};
+use proto::meta::node_labels;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The operating system of every simulated machine.
@@ -230,7 +231,7 @@ impl AdmittedPods {
 
 /// Checks that the machine can run the pod's programs.
 fn fits_system(pod: &Pod, spec: &PodSpec) -> Result<(), Rejection> {
-    if pod.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/os")).is_some_and(|os| os != OS) {
+    if pod.metadata.labels.as_ref().and_then(|l| l.get(node_labels::OS)).is_some_and(|os| os != OS) {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
         return Err(Rejection::new("PodOSSelectorNodeLabelDoesNotMatch", message));
     }

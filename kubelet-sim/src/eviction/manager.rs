@@ -15,6 +15,7 @@ use pod_life::admission::Rejection;
 use pod_life::critical::is_critical;
 use pod_life::qos::{QosClass, qos_class};
 use proto::kinds::api::core::v1::{Pod, Taint};
+use proto::meta::node_taints;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +98,7 @@ impl EvictionManager {
         if self.pressures == BTreeSet::from([Pressure::Memory]) {
             let is_best_effort = qos_class(pod) == QosClass::BestEffort;
             let taint = Taint {
-                key: "node.kubernetes.io/memory-pressure".to_owned(),
+                key: node_taints::MEMORY_PRESSURE.to_owned(),
                 effect: "NoSchedule".to_owned(),
                 ..Taint::default()
             };

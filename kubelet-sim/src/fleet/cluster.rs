@@ -7,11 +7,9 @@ use crate::runtime::container::{Cluster, NodeContext};
 use client::Client;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodStatus};
+use proto::meta::node_labels::ZONE;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// The label of a node's zone.
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl Cluster for Fleet {
     fn services(&self) -> &Services {

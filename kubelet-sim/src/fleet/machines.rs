@@ -20,6 +20,7 @@ use pod_life::conditions;
 use pod_life::notes::{NodeTermination, Outage};
 use proto::Kind;
 use proto::kinds::api::core::v1::{ConfigMap, Node, Pod};
+use proto::meta::node_labels::ZONE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// How often a machine that shuts down looks whether its pods have ended.
 const SHUTDOWN_POLL: Duration = Duration::from_millis(500);
 

@@ -10,9 +10,9 @@ use component_helpers::volumes::csi_volume::SIMULATED_DRIVER;
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::kinds::api::storage::v1::CSINode;
+use proto::meta::node_labels::ZONE;
 use serde_json::{Value, json};
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Annotation with the plugins of clouds whose volumes CSI drivers serve.
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const MIGRATED_PLUGINS: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,\

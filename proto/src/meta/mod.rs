@@ -7,6 +7,8 @@ pub mod field_selector;
 pub mod label_selector;
 pub mod list;
 pub mod names;
+pub mod node_labels;
+pub mod node_taints;
 pub mod owner;
 pub mod quantity;
 pub mod selector;

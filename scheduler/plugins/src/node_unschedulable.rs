@@ -4,6 +4,7 @@
 
 use component_helpers::scheduling::tolerations::tolerates;
 use proto::kinds::api::core::v1::{Node, Taint};
+use proto::meta::node_taints;
 use scheduling_framework::cache::{NodeInfo, NodeRow};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
@@ -27,11 +28,8 @@ impl Plugin for NodeUnschedulable {
 
 /// Returns true if the pod tolerates the taint `unschedulable`, which every cordoned node is assumed to have.
 fn tolerates_cordon(pod: &PodInfo) -> bool {
-    let taint = Taint {
-        key: "node.kubernetes.io/unschedulable".to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Taint::default()
-    };
+    let taint =
+        Taint { key: node_taints::UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
     pod.spec().tolerations.iter().flatten().any(|toleration| tolerates(toleration, &taint))
 }
 

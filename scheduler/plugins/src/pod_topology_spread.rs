@@ -11,6 +11,7 @@ use component_helpers::scheduling::node_selector;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, TopologySpreadConstraint};
 use proto::meta::label_selector;
+use proto::meta::node_labels::{HOSTNAME, ZONE};
 use proto::meta::selector::{Operator, Selector};
 use scheduling_framework::cache::{NodeInfo, Snapshot, Topology, node_info};
 use scheduling_framework::configuration::args::{PodTopologySpreadArgs, pod_topology_spread};
@@ -38,8 +39,6 @@ pub struct PodTopologySpread {
 
 const NAME: &str = "PodTopologySpread";
 const SCORE: &str = "PodTopologySpread/score";
-const HOSTNAME: &str = "kubernetes.io/hostname";
-const ZONE: &str = "topology.kubernetes.io/zone";
 const MISMATCH: &str = "node(s) didn't match pod topology spread constraints";
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 

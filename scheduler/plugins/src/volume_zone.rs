@@ -7,6 +7,7 @@ use crate::storage::{self, Storage};
 use component_helpers::volumes::{claims, pod_volumes};
 use proto::Kind;
 use proto::kinds::api::core::v1::PersistentVolume;
+use proto::meta::node_labels;
 use scheduling_framework::cache::{NodeInfo, Snapshot};
 use scheduling_framework::pod_info::PodInfo;
 use scheduling_framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
@@ -16,10 +17,10 @@ const NAME: &str = "VolumeZone";
 const CONFLICT: &str = "node(s) had no available volume zone";
 /// The labels of volumes and nodes, each with its present name.
 const LABELS: [(&str, &str); 4] = [
-    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
+    (node_labels::BETA_ZONE, node_labels::ZONE),
+    (node_labels::BETA_REGION, node_labels::REGION),
+    (node_labels::ZONE, node_labels::ZONE),
+    (node_labels::REGION, node_labels::REGION),
 ];
 /// Stands between the zones of a volume that is in several.
 const SEPARATOR: &str = "__";

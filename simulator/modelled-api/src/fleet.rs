@@ -1,7 +1,7 @@
 //! `Fleet`: the nodes, the images on their disks, and their failures. Pure.
 
 use crate::life::Start;
-use crate::pod::{UNREACHABLE, time};
+use crate::pod::time;
 use component_base::rng::Random;
 use ipnet::{IpNet, Ipv4Net};
 use kubelet_sim::machines::failure_model::FailureModel;
@@ -15,14 +15,14 @@ use pod_life::latency::Latency;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Taint};
 use proto::kinds::jiff::Timestamp;
+use proto::meta::node_labels::ZONE;
+use proto::meta::node_taints::UNREACHABLE;
 use proto::schema::defaults::apply_defaults;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Label of the zones, which may fail as a whole.
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Effects of the taint of a node that nobody reaches.
 const EFFECTS: [&str; 2] = ["NoSchedule", "NoExecute"];
 

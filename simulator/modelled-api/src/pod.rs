@@ -6,14 +6,12 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodCondition, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
+use proto::meta::node_taints::{NOT_READY, UNREACHABLE};
 use proto::schema::defaults::apply_defaults;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Taints of nodes that have failed, which each pod tolerates for some time.
-pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// Time for which a pod tolerates such a node if it does not say so itself.
+/// Time for which a pod tolerates a node that is not ready or unreachable if it does not say so itself.
 const TOLERATED_S: i64 = 300;
 /// Time that a pod may take to stop if it does not say so itself.
 const DEFAULT_GRACE_S: i64 = 30;

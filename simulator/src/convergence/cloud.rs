@@ -2,21 +2,20 @@
 
 use super::{Objects, Unconverged, items, number, text};
 use crate::safety::load_balancers::balancer_of;
+use proto::meta::node_labels::EXCLUDE_BALANCERS;
 use serde_json::Value;
 use simulated_cloud::model::{Holdings, LoadBalancer};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SERVICES: &str = "/registry/services/specs/";
 const NODES: &str = "/registry/minions/";
-/// Label of a node that gets no traffic from load balancers.
-const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Returns all differences.
 pub fn differences(objects: &Objects, holdings: &Holdings) -> Vec<Unconverged> {
     let mut found = Vec::new();
     let mut report = |key: String, why: String| found.push(Unconverged { key, why });
     let nodes: Vec<&Value> = objects.below(NODES).collect();
-    let backends = nodes.iter().filter(|node| node["metadata"]["labels"][EXCLUDED].is_null());
+    let backends = nodes.iter().filter(|node| node["metadata"]["labels"][EXCLUDE_BALANCERS].is_null());
     let backends: Vec<&str> = backends.map(|node| text(node, "/metadata/name")).collect();
     let mut left: BTreeSet<&String> = holdings.load_balancers.keys().collect();
     for service in objects.below(SERVICES).filter(|service| service["spec"]["type"] == "LoadBalancer") {

@@ -1,6 +1,7 @@
 //! `Stored`: the fields of a stored pod or node that a trial reads. All others are skipped, which takes a tenth of the time
 //! that reading them would. Pure.
 
+use proto::meta::node_taints;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -36,11 +37,8 @@ struct Taint {
 }
 
 /// Taints of nodes that pods may not use yet. Controllers take them away.
-const OF_NEW_NODES: [&str; 3] = [
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-];
+const OF_NEW_NODES: [&str; 3] =
+    [node_taints::NOT_READY, node_taints::UNREACHABLE, "node.cloudprovider.kubernetes.io/uninitialized"];
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -8,13 +8,14 @@ use client::{Action, Patch, Plan};
 use controller_base::actions;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, NodeAddress};
+use proto::meta::node_labels;
 use serde_json::{Value, json};
 use simulated_cloud::model::Machine;
 use std::sync::Arc;
 
-const INSTANCE_TYPE: [&str; 2] = ["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"];
-const ZONE: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
-const REGION: [&str; 2] = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
+const INSTANCE_TYPE: [&str; 2] = [node_labels::INSTANCE_TYPE, node_labels::BETA_INSTANCE_TYPE];
+const ZONE: [&str; 2] = [node_labels::ZONE, node_labels::BETA_ZONE];
+const REGION: [&str; 2] = [node_labels::REGION, node_labels::BETA_REGION];
 
 #[derive(Debug)]
 pub struct Observed {

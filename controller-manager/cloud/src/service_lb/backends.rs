@@ -5,10 +5,10 @@
 use crate::cloud_nodes::{has_taint, machine_name};
 use proto::Kind;
 use proto::kinds::api::core::v1::Node;
+use proto::meta::node_labels::EXCLUDE_BALANCERS;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Taint that cluster-autoscaler puts on a node before it removes the machine.
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
@@ -18,7 +18,7 @@ const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 /// Deviation: the original does not update load balancers because a node gets the autoscaler's taint; it leaves the node out
 /// at the next update. Here every change of this answer is one.
 pub fn is_eligible(node: &Node) -> bool {
-    let label = node.metadata().labels.as_ref().and_then(|labels| labels.get(EXCLUDED));
+    let label = node.metadata().labels.as_ref().and_then(|labels| labels.get(EXCLUDE_BALANCERS));
     let is_excluded =
         label.is_some_and(|value| !matches!(value.as_str(), "0" | "f" | "F" | "false" | "FALSE" | "False"));
     !node.is_deleting() && !is_excluded && !has_taint(node, TO_BE_DELETED)
@@ -40,7 +40,7 @@ mod tests {
     fn nodes_are_left_out_by_label_by_taint_and_while_they_are_deleted() {
         let node = |name: &str, label: Option<&str>, taint: &str| {
             let mut node = fixture::node(name);
-            node.metadata.labels = label.map(|value| fixture::labels(&[(EXCLUDED, value)]));
+            node.metadata.labels = label.map(|value| fixture::labels(&[(EXCLUDE_BALANCERS, value)]));
             let taint = Taint { key: taint.into(), effect: "NoSchedule".into(), ..Taint::default() };
             node.spec = Some(NodeSpec { taints: Some(vec![taint]), ..NodeSpec::default() });
             node

@@ -13,7 +13,7 @@ fn node(text: &str) -> Node {
     let (zone, cpu) = text.split_once(':').unwrap();
     let mut node = Node { metadata: fixture::meta(text), ..Node::default() };
     if !zone.is_empty() {
-        node.metadata.labels = Some(fixture::labels(&[(ZONE_LABEL, zone)]));
+        node.metadata.labels = Some(fixture::labels(&[(ZONE, zone)]));
     }
     let ready = NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..NodeCondition::default() };
     node.status = Some(NodeStatus {

@@ -10,13 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
 use proto::kinds::api::storage::v1::VolumeAttachment;
+use proto::meta::node_taints::OUT_OF_SERVICE;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Annotation of a node whose volumes this controller attaches; nodes without it do so themselves.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
-/// Key of the taint by which an administrator says that a machine is off.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// How long an unhealthy node may take to unmount a volume.
 const MAX_WAIT_FOR_UNMOUNT: SignedDuration = SignedDuration::from_mins(6);
 /// How long a driver may take to attach a volume before that counts as a failure.

@@ -10,6 +10,7 @@ use controller_base::pod;
 use controller_base::pod_template::pod_from_template;
 use proto::kinds::api::apps::v1::DaemonSet;
 use proto::kinds::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration};
+use proto::meta::node_taints;
 
 /// Annotation of a DaemonSet: how often its template has changed. The API server counts.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -21,15 +22,15 @@ const NAME_FIELD: &str = "metadata.name";
 /// Taints that every pod of a DaemonSet tolerates, each with its effect. Such a pod stays on a node that has become
 /// unreachable, and starts on one that is short of something or cordoned.
 const TOLERATED: [(&str, &str); 6] = [
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (node_taints::NOT_READY, "NoExecute"),
+    (node_taints::UNREACHABLE, "NoExecute"),
+    (node_taints::DISK_PRESSURE, "NoSchedule"),
+    (node_taints::MEMORY_PRESSURE, "NoSchedule"),
+    (node_taints::PID_PRESSURE, "NoSchedule"),
+    (node_taints::UNSCHEDULABLE, "NoSchedule"),
 ];
 /// Tolerated by pods in the node's own network, which do not wait for the pod network.
-const TOLERATED_IN_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+const TOLERATED_IN_HOST_NETWORK: (&str, &str) = (node_taints::NETWORK_UNAVAILABLE, "NoSchedule");
 
 /// Returns the tolerations of a DaemonSet's pods: those of the template, and those that this controller adds.
 pub fn tolerations(spec: &PodSpec) -> Vec<Toleration> {

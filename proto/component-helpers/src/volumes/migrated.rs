@@ -4,10 +4,11 @@
 
 use proto::kinds::Kind;
 use proto::kinds::api::core::v1::{AzureFilePersistentVolumeSource, PersistentVolume};
+use proto::meta::node_labels::{BETA_ZONE, ZONE};
 
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 /// Labels with the zone of a volume; the second is the older one.
-const ZONES: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+const ZONES: [&str; 2] = [ZONE, BETA_ZONE];
 
 /// Returns the driver that serves a source of a cloud, and its handle of the volume; `None` for every other source.
 pub fn driver_and_handle(volume: &PersistentVolume) -> Option<(&'static str, String)> {

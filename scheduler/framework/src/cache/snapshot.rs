@@ -7,6 +7,7 @@ use crate::cache::node_info::subtract;
 use crate::cache::topology::{Names, Topologies, Topology};
 use crate::cache::{Namespaces, NodeInfo, NodeRow, NodeSet};
 use proto::kinds::api::core::v1::Node;
+use proto::meta::node_labels::{REGION, ZONE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub struct Snapshot {
 /// Returns the region and zone of a node; empty without the labels.
 pub fn zone(node: &Node) -> (String, String) {
     let label = |key: &str| node.metadata.labels.as_ref().and_then(|l| l.get(key)).cloned().unwrap_or_default();
-    (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
+    (label(REGION), label(ZONE))
 }
 
 impl Snapshot {

@@ -7,12 +7,12 @@ use crate::listing;
 use crate::problem::Problem;
 use crate::study::{NodeFile, Taint};
 use proto::kinds::api::core::v1::Node;
+use proto::meta::node_labels::{HOSTNAME, INSTANCE_TYPE, ZONE};
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Labels that a simulated node sets itself.
-const OWN_LABELS: [&str; 2] = [ZONE, "kubernetes.io/hostname"];
+const OWN_LABELS: [&str; 2] = [ZONE, HOSTNAME];
 /// Taints of this domain follow from the state of a node, and its controller sets them again.
 const STATE_TAINTS: &str = "node.kubernetes.io/";
 
@@ -36,7 +36,7 @@ pub fn machines(file: &NodeFile, files: &dyn Files, place: &str) -> Result<Vec<M
         let model = labels.get(GPU_MODEL).or_else(|| labels.get("nvidia.com/gpu.product")).cloned().unwrap_or_default();
         let machine = Machine {
             name: node.metadata.name.unwrap_or_default(),
-            group: labels.get("node.kubernetes.io/instance-type").cloned().unwrap_or_else(|| "node".to_owned()),
+            group: labels.get(INSTANCE_TYPE).cloned().unwrap_or_else(|| "node".to_owned()),
             zone,
             capacity,
             allocatable,

@@ -8,6 +8,7 @@ use crate::{AdmissionPlugin, Attributes, Operation};
 use async_trait::async_trait;
 use cacher::lookup::ObjectKey;
 use proto::Status;
+use proto::meta::node_labels;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ const NODE_LEASES: &str = "kube-node-lease";
 const RESTRICTED_LABELS: &str = "node-restriction.kubernetes.io";
 /// Labels in Kubernetes' own domains that a kubelet may set.
 const KUBELET_LABELS: &[&str] = &[
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
+    node_labels::HOSTNAME,
+    node_labels::OS,
+    node_labels::ARCH,
+    node_labels::BETA_OS,
+    node_labels::BETA_ARCH,
+    node_labels::BETA_INSTANCE_TYPE,
+    node_labels::INSTANCE_TYPE,
+    node_labels::ZONE,
+    node_labels::REGION,
+    node_labels::BETA_ZONE,
+    node_labels::BETA_REGION,
 ];
 const KUBELET_LABEL_DOMAINS: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 

@@ -6,9 +6,8 @@ use crate::plugins::pod_parts::items;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
+use proto::meta::node_taints::NOT_READY;
 use serde_json::{Value, json};
-
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 pub struct TaintNodesByCondition;
 

@@ -6,10 +6,8 @@ use crate::plugins::pod_parts::{items, text};
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
+use proto::meta::node_taints::{NOT_READY, UNREACHABLE};
 use serde_json::{Value, json};
-
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 pub struct DefaultTolerationSeconds {
     /// The taints, with the toleration in seconds.

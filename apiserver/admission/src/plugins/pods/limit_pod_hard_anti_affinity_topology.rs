@@ -6,8 +6,8 @@ use crate::plugins::pod_parts::{items, text};
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
+use proto::meta::node_labels::HOSTNAME;
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
 const TERMS: &str = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
 
 pub struct LimitPodHardAntiAffinityTopology;

@@ -7,7 +7,7 @@
 
 use super::driver::Driver;
 use super::parameters::Parameters;
-use super::{DRIVER, PROVISIONER, delete, zone};
+use super::{DRIVER, PROVISIONER, delete};
 use crate::volume::volumes;
 use client::reconcile::Reconciler;
 use client::{Action, Lister, Plan};
@@ -17,6 +17,7 @@ use proto::kinds::api::core::v1::PersistentVolume;
 use proto::kinds::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use proto::kinds::apimachinery::api::resource::Quantity as Text;
 use proto::kinds::metav1::{LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference};
+use proto::meta::node_labels::ZONE;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,11 +86,8 @@ fn object(class: &StorageClass, topology: LabelSelector, free: String) -> CSISto
 
 /// Returns the nodes that reach the volumes: those of the zones, or all.
 fn topology(zones: &[String]) -> LabelSelector {
-    let in_zones = LabelSelectorRequirement {
-        key: zone::ZONE.to_owned(),
-        operator: "In".to_owned(),
-        values: Some(zones.to_vec()),
-    };
+    let in_zones =
+        LabelSelectorRequirement { key: ZONE.to_owned(), operator: "In".to_owned(), values: Some(zones.to_vec()) };
     LabelSelector { match_expressions: (!zones.is_empty()).then(|| vec![in_zones]), match_labels: None }
 }
 
@@ -156,7 +154,7 @@ mod tests {
         assert_eq!((verb, first.name(), first.namespace()), ("create", "csisc-uid-limited", NAMESPACE));
         assert_eq!(class_of(&first), Some("limited"));
         assert_eq!(first.encode()["metadata"]["ownerReferences"][0]["kind"], "StorageClass");
-        let zones = json!({"matchExpressions": [{"key": zone::ZONE, "operator": "In", "values": ["a", "b"]}]});
+        let zones = json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]});
         assert_eq!((&first.encode()["capacity"], &first.encode()["nodeTopology"]), (&json!("10Gi"), &zones));
         assert_eq!(plan(&observed("0", &["a", "b"], Some(first.clone()))), Plan::default());
         for (used, expected) in [("1Gi", "9Gi"), ("1536Mi", "8704Mi"), ("10Gi", "0"), ("12Gi", "0")] {

@@ -7,9 +7,7 @@ use proto::kinds::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeClaim, VolumeNodeAffinity,
 };
 use proto::kinds::api::storage::v1::StorageClass;
-
-/// Label of nodes with their zone.
-pub const ZONE: &str = "topology.kubernetes.io/zone";
+use proto::meta::node_labels::ZONE;
 
 /// Returns the zone of a claim's volume; `None` for a volume that every node reaches. `zones` are the class's parameter; its
 /// allowed topologies choose among them, or are the zones if there is no such parameter.
