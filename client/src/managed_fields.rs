@@ -3,9 +3,10 @@
 //! Corresponds to the transformers of informers that drop managedFields in the original components. There, the decoder has
 //! made them first; here, a third of a pod's bytes is passed over. It never becomes a tree, and nobody looks what is wrong with it.
 //!
-//! Managed fields are a list of objects without lists in them, so they end at the first `]` that is in no string. To find it, quotes
-//! are counted many at a time, which takes less than half of the instructions of a walk over all names. Should there be a list in them, what is
-//! cut off ends too early, and the rest has a bracket too many, so it is no JSON. Then the whole object is decoded.
+//! Managed fields are a list of objects without lists in them, so they end at the first `]` that is in no string. To find
+//! it, quotes are counted many at a time, which takes less than half of the instructions of a walk over all names. Should
+//! there be a list in them, what is cut off ends too early, and the rest has a bracket too many, so it is no JSON. Then the
+//! whole object is decoded.
 
 use proto::serializer::json;
 use std::borrow::Cow;

@@ -1,10 +1,9 @@
 //! `Workload`, what the nodes have and the pods ask for.
 
 use clap::ValueEnum;
+use proto::meta::node_labels::{HOSTNAME, ZONE};
 use serde_json::{Value, json};
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONES: usize = 3;
 /// Number of groups of pods that attract each other.
 const GROUPS: usize = 10;

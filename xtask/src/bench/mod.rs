@@ -90,7 +90,7 @@ pub struct Bench {
     scale: u32,
     rows: Vec<String>,
     nodes: Vec<usize>,
-    pods: Option<u32>,
+    pods: Option<usize>,
     measured: Mutex<Vec<Measurement>>,
 }
 
@@ -161,7 +161,7 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         scale: options.scale,
         rows: options.rows.clone(),
         nodes: options.nodes.clone(),
-        pods: options.pods,
+        pods: options.pods.map(|count| count as usize),
         measured: Mutex::default(),
     };
     runtime.block_on(async {

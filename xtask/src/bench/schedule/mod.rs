@@ -113,11 +113,8 @@ impl<'a> Run<'a> {
 }
 
 async fn measure(bench: &Bench, row: &Row, nodes: usize) -> Result<Measurement, Error> {
-    let count = |pods: &Pods| match bench.pods {
-        Some(count) => count as usize,
-        None => bench.count(pods.per_1000_nodes * nodes / 1000),
-    };
-    let scaled = |pods: &Pods| pods.template.whole(count(pods));
+    let count = |pods: &Pods| bench.pods.unwrap_or(pods.per_1000_nodes * nodes / 1000);
+    let scaled = |pods: &Pods| pods.template.whole(bench.count(count(pods)));
     let scaled_nodes = bench.count(nodes);
     let mut run = Run::start(bench, row, scaled_nodes).await?;
     // One pod that is not counted shows that the scheduler knows the nodes.

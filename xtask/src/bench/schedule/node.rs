@@ -1,6 +1,6 @@
 //! The nodes of a benchmark, without a kubelet.
 
-use super::template::{HOSTNAME, ZONE};
+use proto::meta::node_labels::{HOSTNAME, ZONE};
 use serde_json::{Value, json};
 
 /// Returns a node of scheduler_perf's size that is ready though nobody runs it.

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to test/integration/scheduler_perf/templates.
 
+use proto::meta::node_labels::{HOSTNAME, ZONE};
 use serde_json::{Value, json};
 
 /// The namespace of pods that run before the measurement.
@@ -10,8 +11,6 @@ pub const BEFORE: &str = "sched-0";
 pub const MEASURED: &str = "sched-1";
 /// The node of the pods of a DaemonSet.
 pub const DAEMON_NODE: &str = "scheduler-perf-node";
-pub const ZONE: &str = "topology.kubernetes.io/zone";
-pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub const CLAIM_TEMPLATE: &str = "test-claim-template";
 pub const CSI_DRIVER: &str = "ebs.csi.aws.com";
 const PODS_PER_GANG: usize = 3;
